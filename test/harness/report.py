@@ -1,0 +1,71 @@
+"""What the suites found, counted the same way everywhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Report:
+    """The checks of one suite; says what failed as soon as it is known."""
+
+    name: str
+    passed: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    failures: list[str] = field(default_factory=list)
+
+    def good(self, count: int = 1) -> None:
+        self.passed += count
+
+    def bad(self, what: str, detail: str = "", count: int = 1) -> None:
+        self.failed += count
+        self.failures.append(what)
+        print(f"FAILED  {self.name}: {what}", flush=True)
+        if detail.strip():
+            print("        " + detail.strip().replace("\n", "\n        "), flush=True)
+
+    def check(self, what: str, detail: str) -> None:
+        """Count one check, which failed if there is something to say about it."""
+        if detail.strip():
+            self.bad(what, detail)
+        else:
+            self.good()
+
+
+Suite = Callable[[Report], None]
+
+
+def run(suites: dict[str, Suite]) -> int:
+    """Run the suites, print the summary and return the exit code."""
+    reports = []
+    for name, suite in suites.items():
+        report = Report(name)
+        print(f"== {name}", flush=True)
+        started = time.monotonic()
+        try:
+            suite(report)
+        except Exception as error:  # a suite that cannot run is a failure, not the end
+            report.bad("the suite could not run", f"{type(error).__name__}: {error}")
+        report.seconds = time.monotonic() - started
+        if report.passed + report.failed == 0:
+            report.bad("nothing was tested")
+        reports.append(report)
+
+    failures = [(report.name, what) for report in reports for what in report.failures]
+    print("\n== summary")
+    for report in reports:
+        print(
+            f"{report.name:<10} {report.passed:>6} passed {report.failed:>6} failed"
+            f" {report.seconds:>7.1f} s"
+        )
+    for suite_name, what in failures:
+        print(f"FAILED  {suite_name}: {what}")
+    passed = sum(report.passed for report in reports)
+    failed = sum(report.failed for report in reports)
+    print(f"{passed} passed, {failed} failed")
+    sys.stdout.flush()
+    return 1 if failed else 0

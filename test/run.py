@@ -1,0 +1,36 @@
+"""Run test suites and end with the line "N passed, N failed".
+
+    python test/run.py                       all of them
+    python test/run.py sql --only 50_claim   the pgTAP files of one chapter
+    python test/run.py isolation --accept    take what the specs print now as expected
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+
+from harness import report, sql_suite
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("suites", nargs="*", metavar="suite")
+    parser.add_argument("--only", default="", metavar="TEXT", help="files with TEXT in their path")
+    parser.add_argument("--accept", action="store_true", help="rewrite expected output")
+    parser.add_argument(
+        "--running", action="store_true", help="use the server that the PG* variables name"
+    )
+    options = parser.parse_args()
+    suites: dict[str, report.Suite] = {
+        "sql": partial(sql_suite.run, pattern=options.only, running=options.running),
+    }
+    names = options.suites or list(suites)
+    if unknown := set(names) - set(suites):
+        parser.error(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(suites)}")
+    return report.run({name: suites[name] for name in names})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
