@@ -50,6 +50,18 @@ $(pgq_venv)/test.stamp: test/requirements-test.txt
 test-sql: $(pgq_venv)/test.stamp build ## pgTAP tests (ONLY=50_claim for some of them)
 	@$(pgq_run) sql --only '$(ONLY)'
 
+.PHONY: test-isolation
+test-isolation: $(pgq_venv)/test.stamp build ## concurrent sessions, step by step (ACCEPT=1 to record)
+	@$(pgq_run) isolation --only '$(ONLY)' $(if $(ACCEPT),--accept)
+
+.PHONY: test-upgrade
+test-upgrade: $(pgq_venv)/test.stamp build ## upgrade, dump, restore (ACCEPT=1 to record the catalog)
+	@$(pgq_run) upgrade --only '$(ONLY)' $(if $(ACCEPT),--accept)
+
+.PHONY: test-python
+test-python: $(pgq_venv)/test.stamp build ## the Python package
+	@$(pgq_run) python --only '$(ONLY)'
+
 .PHONY: clean
 clean: ## remove what make has made
 	rm -rf $(pgq_venv) .cache dist

@@ -11,7 +11,7 @@ import argparse
 import sys
 from functools import partial
 
-from harness import report, sql_suite
+from harness import isolation_suite, pytest_suite, report, sql_suite
 
 
 def main() -> int:
@@ -25,6 +25,11 @@ def main() -> int:
     options = parser.parse_args()
     suites: dict[str, report.Suite] = {
         "sql": partial(sql_suite.run, pattern=options.only, running=options.running),
+        "isolation": partial(isolation_suite.run, pattern=options.only, accept=options.accept),
+        "upgrade": partial(
+            pytest_suite.run, directory="upgrade", pattern=options.only, accept=options.accept
+        ),
+        "python": partial(pytest_suite.run, directory="python", pattern=options.only),
     }
     names = options.suites or list(suites)
     if unknown := set(names) - set(suites):

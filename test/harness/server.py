@@ -1,4 +1,4 @@
-"""Servers to test on: an embedded one, or the one that the PG* variables name."""
+"""Servers to test on: an embedded one, or one that is running already."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import LiteralString, Protocol
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
+from harness.paths import ROOT
 from pgq import embedded
 
 # Enough for tests; the defaults of PostgreSQL reserve more than a small machine can spare.
@@ -20,12 +22,11 @@ SETTINGS: dict[str, embedded.Setting] = {
     "shared_buffers": "64MB",
     "max_wal_size": "256MB",
     "autovacuum_naptime": "10min",
-    "log_min_messages": "warning",
 }
 
 
-class TestServer(Protocol):
-    """What a suite needs to know of a server."""
+class Server(Protocol):
+    """What a test needs to know of a server."""
 
     def dsn(self, dbname: str = "postgres") -> str: ...
     def environment(self, dbname: str = "postgres") -> dict[str, str]: ...
@@ -35,10 +36,13 @@ class TestServer(Protocol):
 
 
 class RunningServer:
-    """A server that somebody else started, reached by the PG* variables."""
+    """A server that somebody else started, named by a DSN and the PG* variables."""
+
+    def __init__(self, base: str = "") -> None:
+        self._base = base
 
     def dsn(self, dbname: str = "postgres") -> str:
-        return psycopg.conninfo.make_conninfo("", dbname=dbname)
+        return make_conninfo(self._base, dbname=dbname)
 
     def environment(self, dbname: str = "postgres") -> dict[str, str]:
         return os.environ | {"PGDATABASE": dbname}
@@ -47,35 +51,29 @@ class RunningServer:
         return Path(name)
 
     def create_database(self, name: str, *, template: str = "template1") -> str:
-        self._execute(
-            sql.SQL("create database {} template {}").format(
-                sql.Identifier(name), sql.Identifier(template)
-            )
-        )
+        self._execute("create database {} template {}", name, template)
         return self.dsn(name)
 
     def drop_database(self, name: str) -> None:
-        self._execute(
-            sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
-        )
+        self._execute("drop database if exists {} with (force)", name)
 
-    def _execute(self, statement: sql.Composed) -> None:
+    def _execute(self, statement: LiteralString, *names: str) -> None:
         with psycopg.connect(self.dsn(), autocommit=True) as conn:
-            conn.execute(statement)
+            conn.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
 
 @contextmanager
-def embedded_server(*more_extensions: Path, **settings: embedded.Setting) -> Iterator[embedded.Server]:
-    """Start an embedded server that has pgq and the other extensions at hand."""
-    from harness.paths import ROOT
-
+def embedded_server(
+    *extension_dirs: Path, **settings: embedded.Setting
+) -> Iterator[embedded.Server]:
+    """Start an embedded server that has pgq's files, or those of other directories."""
     with embedded.start(
-        extension_dir=[ROOT, *more_extensions], durable=False, settings=SETTINGS | settings
+        extension_dir=extension_dirs or ROOT, durable=False, settings=SETTINGS | settings
     ) as server:
         yield server
 
 
-def psql(server: TestServer, dbname: str, *arguments: str | Path) -> str:
+def psql(server: Server, dbname: str, *arguments: str | Path) -> str:
     """Run psql, stopping at the first error; return what it printed."""
     done = subprocess.run(
         [server.program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *arguments],
@@ -89,11 +87,3 @@ def psql(server: TestServer, dbname: str, *arguments: str | Path) -> str:
     if done.returncode != 0:
         raise RuntimeError(f"psql: {done.stdout.strip()}")
     return done.stdout
-
-
-def check_invariants(conn: psycopg.Connection) -> list[str]:
-    """Return what pgq.check() finds wrong with the queues, which is nothing if all is well."""
-    found = conn.execute("select to_regprocedure('pgq.check()') is not null").fetchone()
-    if found is None or not found[0]:
-        return []
-    return [str(row) for row in conn.execute("select * from pgq.check()").fetchall()]

@@ -13,10 +13,10 @@ from tempfile import NamedTemporaryFile
 from harness import debian
 from harness.paths import TEST
 from harness.report import Report
-from harness.server import RunningServer, TestServer, embedded_server, psql
+from harness.server import RunningServer, Server, embedded_server, psql
 
 TEMPLATE = "pgq_template"
-RESULT = re.compile(r"^(not )?ok\b(?!.*# (?:TODO|SKIP))", re.MULTILINE)
+RESULT = re.compile(r"^(not )?ok \d+(?!.*# (?:TODO|SKIP))", re.MULTILINE)
 
 
 def run(report: Report, *, pattern: str = "", running: bool = False) -> None:
@@ -32,7 +32,7 @@ def run(report: Report, *, pattern: str = "", running: bool = False) -> None:
     if not files:
         report.bad(f"no test file matches {pattern!r}")
         return
-    where: AbstractContextManager[TestServer] = (
+    where: AbstractContextManager[Server] = (
         nullcontext(RunningServer()) if running else embedded_server()
     )
     with where as server:
@@ -47,7 +47,7 @@ def run(report: Report, *, pattern: str = "", running: bool = False) -> None:
             server.drop_database(TEMPLATE)
 
 
-def make_template(server: TestServer, tools: Path) -> None:
+def make_template(server: Server, tools: Path) -> None:
     """Make the database that every test file starts from."""
     server.drop_database(TEMPLATE)
     server.create_database(TEMPLATE)
@@ -65,7 +65,7 @@ def make_template(server: TestServer, tools: Path) -> None:
         psql(server, TEMPLATE, "-1", "-o", os.devnull, "-f", helper)
 
 
-def prove(server: TestServer, tools: Path, number: int, file: Path) -> tuple[Path, str, int]:
+def prove(server: Server, tools: Path, number: int, file: Path) -> tuple[Path, str, int]:
     database = f"pgq_test_{number}"
     server.drop_database(database)
     server.create_database(database, template=TEMPLATE)

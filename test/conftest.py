@@ -1,0 +1,71 @@
+"""Fixtures for every test written in Python: a server, and a fresh database for each test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+
+from harness import backend
+from harness.install import check_invariants, install
+from harness.server import Server
+
+Connect = Callable[..., psycopg.Connection]
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """The server that PGQ_TEST_DSN or PGQ_TEST_BACKEND names, else the best that is there."""
+    with backend.choose() as chosen:
+        yield chosen
+
+
+@pytest.fixture(scope="session")
+def template(server: Server) -> Iterator[str]:
+    """The name of a database with pgq, from which each test's database is copied."""
+    name = f"pgq_pytest_{os.getpid()}"
+    server.drop_database(name)
+    with psycopg.connect(server.create_database(name), autocommit=True) as conn:
+        install(conn)
+    yield name
+    server.drop_database(name)
+
+
+@pytest.fixture
+def dsn(server: Server, template: str) -> Iterator[str]:
+    """The connection string of a fresh database with pgq, whose queues must end up sound."""
+    name = f"{template}_{next(_numbers)}"
+    address = server.create_database(name, template=template)
+    yield address
+    try:
+        with psycopg.connect(address, autocommit=True) as conn:
+            assert check_invariants(conn) == []
+    finally:
+        server.drop_database(name)
+
+
+@pytest.fixture
+def connect(dsn: str) -> Iterator[Connect]:
+    """A function that opens one more connection to the test's database."""
+    opened: list[psycopg.Connection] = []
+
+    def connect(**options: Any) -> psycopg.Connection:
+        conn = psycopg.connect(dsn, **{"autocommit": True} | options)
+        opened.append(conn)
+        return conn
+
+    yield connect
+    for conn in opened:
+        conn.close()
+
+
+@pytest.fixture
+def db(connect: Connect) -> psycopg.Connection:
+    """An autocommit connection to the test's database."""
+    return connect()

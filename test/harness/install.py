@@ -1,0 +1,33 @@
+"""Put pgq into a database, and ask it whether all is well."""
+
+from __future__ import annotations
+
+import psycopg
+
+from harness.paths import ROOT
+from pgq import __version__
+
+
+def install(conn: psycopg.Connection) -> None:
+    """Create the extension if the server has this version's files, else run the plain script."""
+    available = conn.execute(
+        "select from pg_available_extension_versions where name = 'pgq' and version = %s",
+        [__version__],
+    ).fetchone()
+    if available is not None:
+        conn.execute("create extension pgq")
+    else:
+        install_plain(conn)
+
+
+def install_plain(conn: psycopg.Connection, script: str = "pgq-plain.sql") -> None:
+    """Run one of the plain scripts, as a user without file access would."""
+    conn.execute((ROOT / "extension" / script).read_bytes())
+
+
+def check_invariants(conn: psycopg.Connection) -> list[str]:
+    """Return what pgq.check() finds wrong with the queues, which is nothing if all is well."""
+    found = conn.execute("select to_regprocedure('pgq.check()') is not null").fetchone()
+    if found is None or not found[0]:
+        return []
+    return [str(row) for row in conn.execute("select * from pgq.check()").fetchall()]

@@ -1,0 +1,79 @@
+"""The specs below test/isolation, run by PostgreSQL's own isolation tester."""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+from pathlib import Path
+
+import psycopg
+
+from harness.install import check_invariants
+from harness.paths import TEST
+from harness.report import Report
+from harness.server import embedded_server, psql
+from pgq import embedded
+
+SPECS = TEST / "isolation" / "specs"
+EXPECTED = TEST / "isolation" / "expected"
+TEMPLATE = "pgq_isolation_template"
+SECONDS = 300
+
+
+def run(report: Report, *, pattern: str = "", accept: bool = False) -> None:
+    """Run the specs whose name contains `pattern`; take their output as expected if asked to."""
+    with embedded_server() as server:
+        tester = find_tester(server)
+        server.create_database(TEMPLATE)
+        psql(server, TEMPLATE, "-c", "create extension pgq")
+        clock = TEST / "sql" / "_clock.sql"
+        if clock.exists():
+            psql(server, TEMPLATE, "-f", clock)
+        for spec in sorted(SPECS.glob("*.spec")):
+            if pattern in spec.stem:
+                run_spec(report, server, tester, spec, accept=accept)
+
+
+def find_tester(server: embedded.Server) -> Path:
+    found = sorted(server.bin_dir.parent.glob("lib/**/test/isolation/isolationtester"))
+    if not found:
+        raise RuntimeError(f"no isolationtester comes with the server in {server.bin_dir}")
+    return found[0]
+
+
+def run_spec(
+    report: Report, server: embedded.Server, tester: Path, spec: Path, *, accept: bool
+) -> None:
+    database = "pgq_isolation"
+    dsn = server.create_database(database, template=TEMPLATE)
+    try:
+        with spec.open("rb") as stdin:
+            done = subprocess.run(
+                [tester, dsn],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=server.environment(database) | {"PGOPTIONS": "-c client_min_messages=warning"},
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            wrong = check_invariants(conn)
+    finally:
+        server.drop_database(database)
+
+    expected = EXPECTED / f"{spec.stem}.out"
+    if accept and done.returncode == 0:
+        expected.write_text(done.stdout, encoding="utf-8")
+    before = expected.read_text(encoding="utf-8") if expected.exists() else ""
+    problems = list(
+        difflib.unified_diff(
+            before.splitlines(), done.stdout.splitlines(), "expected", "printed", lineterm=""
+        )
+    )
+    if done.returncode != 0:
+        problems.append(f"isolationtester ended with code {done.returncode}")
+    problems += [f"pgq.check(): {line}" for line in wrong]
+    print(f"{spec.stem:<60} {'ok' if not problems else 'FAILED'}", flush=True)
+    report.check(spec.stem, "\n".join(problems))

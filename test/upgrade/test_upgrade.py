@@ -1,0 +1,223 @@
+"""A fresh, an upgraded and a plain installation are the same thing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from harness.fingerprint import fingerprint
+from harness.install import install_plain
+from harness.paths import ROOT, TEST
+from harness.server import embedded_server, psql
+from pgq import __version__, embedded
+
+sys.path.insert(0, str(ROOT / "sql"))
+import build  # noqa: E402
+
+Database = Callable[[str], psycopg.Connection]
+
+RECORDED = TEST / "upgrade" / "expected" / f"{__version__}.txt"
+NEXT = f"{__version__}.next"
+
+DELTA = """\
+create table pgq.new_in_next (
+    new_in_next_id bigint generated always as identity constraint new_in_next_pkey primary key
+);
+comment on table pgq.new_in_next is 'made by a delta';
+revoke all on table pgq.new_in_next from public;
+
+select pg_catalog.pg_extension_config_dump('pgq.new_in_next', '');
+"""
+
+NEW_CODE = """\
+create or replace function pgq.new_in_next() returns bigint
+    language sql stable
+    set search_path = pg_catalog, pg_temp
+begin atomic
+    select count(*) from pgq.new_in_next;
+end;
+comment on function pgq.new_in_next() is 'counts';
+revoke all on function pgq.new_in_next() from public;
+"""
+
+
+@pytest.fixture(scope="module")
+def next_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source tree one step ahead: a new table, a new function and the delta between."""
+    tree = tmp_path_factory.mktemp("next")
+    shutil.copytree(ROOT / "sql", tree / "sql")
+    shutil.copytree(ROOT / "extension", tree / "extension")
+    control = tree / "extension" / "pgq.control"
+    control.write_text(control.read_text().replace(f"'{__version__}'", f"'{NEXT}'"))
+    (tree / "sql" / "19_next").mkdir()
+    (tree / "sql" / "19_next" / "new_in_next.sql").write_text(DELTA)
+    (tree / "sql" / "99_next").mkdir()
+    (tree / "sql" / "99_next" / "new_in_next.sql").write_text(NEW_CODE)
+    (tree / "sql" / "upgrade").mkdir(exist_ok=True)
+    (tree / "sql" / "upgrade" / f"{__version__}--{NEXT}.sql").write_text(DELTA)
+    for name, text in build.build(tree).items():
+        (tree / "extension" / name).write_text(text)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def here(next_version: Path) -> Iterator[embedded.Server]:
+    """A server that has this version's files and the next one's, with this one as default."""
+    with embedded_server(next_version, ROOT) as server:
+        yield server
+
+
+@pytest.fixture
+def database(here: embedded.Server) -> Iterator[Database]:
+    """A function that makes a database and connects to it."""
+    made: dict[str, psycopg.Connection] = {}
+
+    def database(name: str) -> psycopg.Connection:
+        made[name] = psycopg.connect(here.create_database(name), autocommit=True)
+        return made[name]
+
+    yield database
+    for name, conn in made.items():
+        conn.close()
+        here.drop_database(name)
+
+
+def different(one: list[str], other: list[str]) -> list[str]:
+    """Return the lines that only one side has."""
+    return [f"- {line}" for line in one if line not in other] + [
+        f"+ {line}" for line in other if line not in one
+    ]
+
+
+def run_sources(conn: psycopg.Connection) -> None:
+    """Run the code chapters one file after the other, as a developer would with psql."""
+    for source in build.read_sources(ROOT, __version__):
+        if not source.is_state:
+            conn.execute(source.text.encode())
+
+
+def test_a_fresh_installation_has_the_recorded_catalog(database: Database) -> None:
+    conn = database("fresh")
+    conn.execute("create extension pgq")
+    found = fingerprint(conn, extension=True)
+    if os.environ.get("PGQ_TEST_ACCEPT"):
+        RECORDED.parent.mkdir(exist_ok=True)
+        RECORDED.write_text("\n".join(found) + "\n", encoding="utf-8")
+    recorded = RECORDED.read_text(encoding="utf-8").split("\n")[:-1] if RECORDED.exists() else []
+    assert different(recorded, found) == [], "if this is meant: make test-upgrade ACCEPT=1"
+
+
+def test_replaying_the_code_changes_nothing(database: Database) -> None:
+    conn = database("replay")
+    conn.execute("create extension pgq")
+    before = fingerprint(conn, extension=True)
+    run_sources(conn)
+    assert different(before, fingerprint(conn, extension=True)) == []
+
+
+def test_the_plain_script_makes_what_the_extension_makes(database: Database) -> None:
+    extension, plain = database("extension"), database("plain")
+    extension.execute("create extension pgq")
+    install_plain(plain)
+    assert different(fingerprint(extension), fingerprint(plain)) == []
+
+
+def test_the_plain_script_leaves_the_search_path_alone(database: Database) -> None:
+    conn = database("plain")
+    conn.execute("set search_path = public, pg_catalog")
+    with conn.transaction():
+        install_plain(conn)
+        assert conn.execute("show search_path").fetchone() == ("public, pg_catalog",)
+
+
+def test_the_plain_script_refuses_a_foreign_schema(database: Database) -> None:
+    conn = database("plain")
+    conn.execute("create schema pgq")
+    with pytest.raises(psycopg.errors.DuplicateSchema):
+        install_plain(conn)
+
+
+def test_the_plain_upgrade_to_the_same_version_changes_nothing(database: Database) -> None:
+    conn = database("plain")
+    install_plain(conn)
+    before = fingerprint(conn)
+    install_plain(conn, "pgq-plain-upgrade.sql")
+    assert different(before, fingerprint(conn)) == []
+
+
+def test_the_plain_upgrade_refuses_a_database_without_pgq(database: Database) -> None:
+    with pytest.raises(psycopg.errors.UndefinedObject):
+        install_plain(database("plain"), "pgq-plain-upgrade.sql")
+
+
+def test_the_plain_upgrade_refuses_an_extension(database: Database) -> None:
+    conn = database("extension")
+    conn.execute("create extension pgq")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        install_plain(conn, "pgq-plain-upgrade.sql")
+
+
+def test_the_extension_refuses_a_foreign_schema(database: Database) -> None:
+    conn = database("extension")
+    conn.execute("create schema pgq")
+    with pytest.raises(psycopg.errors.DuplicateSchema):
+        conn.execute("create extension pgq")
+
+
+def test_the_scripts_refuse_to_be_run_by_psql(here: embedded.Server) -> None:
+    script = ROOT / "extension" / f"pgq--{__version__}.sql"
+    said = psql(here, "postgres", "-f", script)
+    assert said.startswith('Use "CREATE EXTENSION pgq"')
+    assert psql(here, "postgres", "-c", "select to_regnamespace('pgq') is null") == "t\n"
+
+
+def test_a_database_owner_needs_no_superuser(here: embedded.Server, database: Database) -> None:
+    admin = database("owned")
+    admin.execute("create role owner login")
+    try:
+        admin.execute("alter database owned owner to owner")
+        with psycopg.connect(here.dsn("owned", user="owner"), autocommit=True) as conn:
+            conn.execute("create extension pgq")
+            conn.execute("select pgq.create_queue('orders')")
+            conn.execute("select pgq.publish('orders', '{}')")
+            assert len(conn.execute("select from pgq.claim('orders')").fetchall()) == 1
+            conn.execute("drop extension pgq")
+            assert fingerprint(conn) == []
+    finally:
+        admin.execute("drop owned by owner cascade")
+        admin.execute("alter database owned owner to postgres")
+        admin.execute("drop role owner")
+
+
+def test_the_next_version_is_reached_by_an_upgrade(database: Database) -> None:
+    fresh, upgraded = database("fresh"), database("upgraded")
+    fresh.execute(f"create extension pgq version '{NEXT}'".encode())
+    upgraded.execute("create extension pgq")
+    upgraded.execute(f"alter extension pgq update to '{NEXT}'".encode())
+    assert any("new_in_next" in line for line in fingerprint(fresh))
+    assert different(fingerprint(fresh, extension=True), fingerprint(upgraded, extension=True)) == []
+
+
+def test_the_next_version_is_reached_by_a_plain_upgrade(
+    database: Database, next_version: Path
+) -> None:
+    fresh, upgraded = database("fresh"), database("upgraded")
+    fresh.execute((next_version / "extension" / "pgq-plain.sql").read_bytes())
+    install_plain(upgraded)
+    upgraded.execute((next_version / "extension" / "pgq-plain-upgrade.sql").read_bytes())
+    assert different(fingerprint(fresh), fingerprint(upgraded)) == []
+
+
+@pytest.mark.parametrize("old", sorted(build.read_deltas(ROOT, __version__)) or [__version__])
+def test_every_released_version_can_be_upgraded(database: Database, old: str) -> None:
+    fresh, upgraded = database("fresh"), database("upgraded")
+    fresh.execute("create extension pgq")
+    upgraded.execute(f"create extension pgq version '{old}'".encode())
+    upgraded.execute("alter extension pgq update")
+    assert different(fingerprint(fresh, extension=True), fingerprint(upgraded, extension=True)) == []
