@@ -1,0 +1,9 @@
+-- Does a topic match an AMQP pattern? The one meaning of wildcards: subscriptions use it too.
+create or replace function pgq.matches_topic(pattern text, topic text)
+returns boolean
+language sql immutable strict parallel safe
+return topic operator(pg_catalog.~) pgq._topic_regex(pattern);
+comment on function pgq.matches_topic(text, text) is
+    'Whether the topic matches the pattern: * is exactly one word, # is zero or more words,
+words are separated by dots, case matters. An impossible pattern is refused with QU004.';
+revoke all on function pgq.matches_topic(text, text) from public;

@@ -1,0 +1,51 @@
+-- The regular expression of a text operator; NULL for a pattern that ends inside an escape.
+create or replace function pgq._filter_pattern(operator text, pattern text)
+returns text
+language plpgsql immutable strict parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_regex text;
+begin
+    case operator
+        when 'like', 'ilike' then
+            if pattern ~ '^(?:[^\\]|\\.)*\\$' then
+                return null;
+            end if;
+            select coalesce(string_agg(case
+                    when t.part[1] is not null then pgq._regex_quote(t.part[1])
+                    when t.part[2] is not null then '.*'
+                    when t.part[3] is not null then '.'
+                    else pgq._regex_quote(t.part[4]) end, '' order by t.position), '')
+            into v_regex
+            from regexp_matches(pattern, '\\(.)|(%+)|(_)|([^\\%_]+)', 'g')
+                with ordinality as t (part, position);
+        when 'wildcard' then
+            if pattern !~ '^(?:[^\\]|\\[*\\])*$' then
+                return null;
+            end if;
+            select coalesce(string_agg(case
+                    when t.part[1] is not null then pgq._regex_quote(t.part[1])
+                    when t.part[2] is not null then '.*'
+                    else pgq._regex_quote(t.part[3]) end, '' order by t.position), '')
+            into v_regex
+            from regexp_matches(pattern, '\\([*\\])|(\*+)|([^\\*]+)', 'g')
+                with ordinality as t (part, position);
+        when 'topic' then
+            return pgq._topic_regex(pattern);
+        when 'ieq' then
+            v_regex := pgq._regex_quote(pattern);
+        when 'suffix' then
+            v_regex := '.*' || pgq._regex_quote(pattern);
+        else
+            return pattern;
+    end case;
+    -- an open end needs no anchor, and is cheaper without
+    return case when v_regex like '.*%' then substr(v_regex, 3) || '$'
+        when v_regex ~ '[^\\]\.\*$' then '^' || left(v_regex, -2)
+        else '^' || v_regex || '$' end;
+end
+$$;
+comment on function pgq._filter_pattern(text, text) is
+    'The regular expression that a text operator of the filter language stands for.';
+revoke all on function pgq._filter_pattern(text, text) from public;

@@ -1,0 +1,58 @@
+-- The condition of a leaf: which items its path means, and how the test is asked of them.
+-- root is the part of the message that $ stands for, or item for @.
+create or replace function pgq._filter_leaf(leaf jsonb, root text, strict_mode boolean)
+returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_operator constant text := leaf ->> 'op';
+    v_value constant jsonb := leaf -> 'value';
+    v_scope constant text := leaf ->> 'in';
+    v_path text := case root when 'item' then '@' when 'message' then format('$."%s"', v_scope)
+        else '$' end;
+    v_conditions text[] := '{}';
+    v_parent text;
+    v_key text;
+begin
+    for v_key in select jsonb_array_elements_text(leaf -> 'path') loop
+        v_parent := v_path;
+        v_path := v_path || '.' || to_json(v_key)::text;
+        v_conditions := v_conditions || format('%s.type() == "object"', v_parent);
+    end loop;
+    if v_parent is null then
+        return pgq._filter_item(v_operator, v_value, v_path, strict_mode);
+    elsif v_scope in ('headers', 'msg') then
+        -- the root is an object; in lax mode a step into an array would look at its elements
+        v_conditions := case when strict_mode then '{}' else v_conditions[2:] end
+            || pgq._filter_item(v_operator, v_value, v_path, strict_mode);
+        return pgq._filter_join('&&', v_conditions);
+    end if;
+    -- payload: any element will do; a bare comparison looks into an array, one level deep, but
+    -- may be unknown, which no complement inside an item could settle
+    case
+        when root <> 'item' and v_operator = 'eq'
+                and jsonb_typeof(v_value) not in ('array', 'object') then
+            return format('%s == %s', v_path, v_value);
+        when root <> 'item' and v_operator in ('like', 'ilike', 'prefix', 'suffix', 'substr',
+                'ieq', 'wildcard', 'topic', 'regex', 'iregex') then
+            return v_path || pgq._filter_text(v_operator, v_value #>> '{}');
+        when v_operator in ('exists', 'some', 'type') then
+            return pgq._filter_item(v_operator, v_value, v_path, false);
+        when v_operator in ('all', 'size', 'elem') or (v_operator in ('eq', 'contains')
+                and jsonb_typeof(v_value) = 'array') then
+            return format('exists(%s ? (@.type() == "object" && %s))', v_parent, pgq._filter_item(
+                v_operator, v_value, '@.' || to_json(v_key)::text, false));
+        when v_operator = 'in' then
+            return format('exists(%s ? (%s))', v_path, pgq._filter_among(v_value));
+        when v_operator = 'contains' then
+            return format('exists(%s ? (%s))', v_path, pgq._filter_contain('@', v_value));
+        else
+            return format('exists(%s ? (%s))', v_path,
+                pgq._filter_item(v_operator, v_value, '@', false));
+    end case;
+end
+$$;
+comment on function pgq._filter_leaf(jsonb, text, boolean) is
+    'The jsonpath condition of a leaf of the syntax tree.';
+revoke all on function pgq._filter_leaf(jsonb, text, boolean) from public;

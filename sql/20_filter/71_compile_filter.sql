@@ -1,0 +1,21 @@
+-- What a filter becomes: the part of the message it reads, the jsonpath that runs, its operands.
+create or replace function pgq.compile_filter(
+    filter jsonb, out scope text, out path jsonpath, out tree jsonb, out operands jsonb,
+    out operand_count int)
+returns setof record
+language plpgsql immutable parallel unsafe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    tree := pgq._filter_parse(filter);
+    scope := pgq._filter_scope(tree);
+    path := pgq._filter_path(tree);
+    operands := pgq._filter_operands(tree);
+    operand_count := jsonb_array_length(operands);
+    return next;
+end
+$$;
+comment on function pgq.compile_filter(jsonb) is
+    'Shows what a filter becomes: scope (what it reads: headers, payload or message), path (the
+jsonpath that runs), tree (its normal form) and its operands. QU004 if the filter is invalid.';
+revoke all on function pgq.compile_filter(jsonb) from public;
