@@ -62,6 +62,10 @@ test-upgrade: $(pgq_venv)/test.stamp build ## upgrade, dump, restore (ACCEPT=1 t
 test-python: $(pgq_venv)/test.stamp build ## the Python package
 	@$(pgq_run) python --only '$(ONLY)'
 
+.PHONY: lint
+lint: $(pgq_venv)/test.stamp build ## ruff, mypy, pgspot, plpgsql_check
+	@$(pgq_run) lint
+
 .PHONY: clean
 clean: ## remove what make has made
 	rm -rf $(pgq_venv) .cache dist

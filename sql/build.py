@@ -27,9 +27,7 @@ from pathlib import Path
 VERSION = re.compile(r"^default_version\s*=\s*'([^']+)'", re.MULTILINE)
 OR_REPLACE = re.compile(r"^(create) or replace\b", re.MULTILINE)
 UNREPEATABLE = re.compile(r"^create (?!or replace\b).*", re.MULTILINE)
-CONFIG_DUMP = re.compile(
-    r"^select pg_catalog\.pg_extension_config_dump\([^;]*\);\n+", re.MULTILINE
-)
+CONFIG_DUMP = re.compile(r"^select pg_catalog\.pg_extension_config_dump\([^;]*\);\n+", re.MULTILINE)
 PLACEHOLDER = "@pgq_version@"
 QUOTE = "$pgq_script$"
 

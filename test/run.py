@@ -1,8 +1,8 @@
 """Run test suites and end with the line "N passed, N failed".
 
-    python test/run.py                       all of them
-    python test/run.py sql --only 50_claim   the pgTAP files of one chapter
-    python test/run.py isolation --accept    take what the specs print now as expected
+python test/run.py                       all of them
+python test/run.py sql --only 50_claim   the pgTAP files of one chapter
+python test/run.py isolation --accept    take what the specs print now as expected
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import sys
 from functools import partial
 
-from harness import isolation_suite, pytest_suite, report, sql_suite
+from harness import isolation_suite, lint_suite, pytest_suite, report, sql_suite
 
 
 def main() -> int:
@@ -30,6 +30,7 @@ def main() -> int:
             pytest_suite.run, directory="upgrade", pattern=options.only, accept=options.accept
         ),
         "python": partial(pytest_suite.run, directory="python", pattern=options.only),
+        "lint": lint_suite.run,
     }
     names = options.suites or list(suites)
     if unknown := set(names) - set(suites):

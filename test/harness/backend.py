@@ -8,8 +8,8 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from harness.paths import ROOT

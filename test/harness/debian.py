@@ -1,8 +1,9 @@
-"""Debian packages unpacked into a private directory: no root, nothing installed."""
+"""Debian packages unpacked into a private directory: no root needed, nothing installed."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,48 +17,60 @@ class PackageError(RuntimeError):
 
 
 def unpack(name: str, *packages: str) -> Path:
-    """Return the directory into which the packages have been unpacked, fetching them once."""
+    """Return the directory into which the packages have been unpacked, fetching them once.
+
+    In package names ``{major}`` stands for the newest PostgreSQL that has all of them here.
+    """
     target = CACHE / "debian" / name
     if target.is_dir():
         return target
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise PackageError(f"{', '.join(packages)}: only known how to get on Debian and Ubuntu")
+        raise PackageError(f"{', '.join(packages)}: this knows only Debian's way to get them")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        work = Path(scratch)
-        # As root, apt downloads as another user, who has to get here; say nothing if not.
-        work.chmod(0o755)
-        downloads, tree = work / "debs", work / "tree"
+        downloads, tree = Path(scratch) / "downloads", Path(scratch) / "tree"
         downloads.mkdir()
         tree.mkdir()
-        if said := _apt(["download", *packages], downloads, []):
-            # No package lists, or old ones: fetch lists of our own, not the system's.
-            state = CACHE / "apt"
-            for part in ("lists/partial", "archives/partial"):
-                (state / part).mkdir(parents=True, exist_ok=True)
-            own = ["-o", f"Dir::State::lists={state}/lists", "-o", f"Dir::Cache={state}"]
-            said = _apt(["update"], downloads, own) or _apt(["download", *packages], downloads, own)
-        if said:
-            raise PackageError(said)
+        try:
+            _download(packages, downloads, [])
+        except PackageError:
+            # No package lists here, or old ones: fetch lists of our own, not the system's.
+            own = _own_lists()
+            _run(["apt-get", "-q", *own, "update"], downloads)
+            _download(packages, downloads, own)
         for package in downloads.glob("*.deb"):
-            subprocess.run(["dpkg-deb", "-x", package, tree], check=True)
+            _run(["dpkg-deb", "-x", str(package), str(tree)], downloads)
         try:
             tree.rename(target)
-        except OSError:  # another run was faster
-            if not target.is_dir():
+        except OSError:
+            if not target.is_dir():  # if it is, another run was faster
                 raise
     return target
 
 
-def _apt(arguments: list[str], cwd: Path, options: list[str]) -> str:
-    """Run apt-get; return what it said if it failed, else nothing."""
-    sandbox = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+def _own_lists() -> list[str]:
+    state = CACHE / "apt"
+    for part in ("lists/partial", "archives/partial"):
+        (state / part).mkdir(parents=True, exist_ok=True)
+    return ["-o", f"Dir::State::lists={state}/lists", "-o", f"Dir::Cache={state}"]
+
+
+def _download(packages: tuple[str, ...], target: Path, options: list[str]) -> None:
+    known = set(_run(["apt-cache", *options, "pkgnames"], target).split())
+    majors = {int(m) for name in known for m in re.findall(r"^postgresql-(\d+)$", name)}
+    for major in sorted(majors, reverse=True):
+        names = [package.replace("{major}", str(major)) for package in packages]
+        if known.issuperset(names):
+            sandbox = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+            _run(["apt-get", "-q", *sandbox, *options, "download", *names], target)
+            return
+    raise PackageError(f"apt knows no {', '.join(packages)}")
+
+
+def _run(command: list[str], cwd: Path) -> str:
     done = subprocess.run(
-        ["apt-get", "-q", *sandbox, *options, *arguments],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
-    return "" if done.returncode == 0 else (done.stdout + done.stderr).strip() or "apt-get failed"
+    if done.returncode != 0:
+        raise PackageError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout

@@ -17,7 +17,8 @@ def run(report: Report, directory: str, *, pattern: str = "", accept: bool = Fal
     """Run the tests below test/`directory` whose names match `pattern`."""
     with TemporaryDirectory() as scratch:
         results = Path(scratch) / "results.xml"
-        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={results}", TEST / directory]
+        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={results}"]
+        command.append(str(TEST / directory))
         if pattern:
             command += ["-k", pattern]
         environment = os.environ | {"PGQ_TEST_ACCEPT": "1" if accept else ""}

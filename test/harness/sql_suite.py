@@ -22,7 +22,7 @@ RESULT = re.compile(r"^(not )?ok \d+(?!.*# (?:TODO|SKIP))", re.MULTILINE)
 def run(report: Report, *, pattern: str = "", running: bool = False) -> None:
     """Run the files whose path contains `pattern`, on a running server if asked to."""
     tools = debian.unpack(
-        "pgtap", "postgresql-15-pgtap", "libtap-parser-sourcehandler-pgtap-perl"
+        "pgtap", "postgresql-{major}-pgtap", "libtap-parser-sourcehandler-pgtap-perl"
     )
     files = [
         file
@@ -53,7 +53,7 @@ def make_template(server: Server, tools: Path) -> None:
     server.create_database(TEMPLATE)
     psql(server, TEMPLATE, "-c", "create extension pgq")
     # pgTAP needs no files on the server when its script is run without the guard for extensions.
-    scripts = (tools / "usr/share/postgresql/15/extension").glob("pgtap--*.sql")
+    scripts = tools.glob("usr/share/postgresql/*/extension/pgtap--*.sql")
     script = next(file for file in scripts if re.fullmatch(r"pgtap--[0-9.]+\.sql", file.name))
     with NamedTemporaryFile("w", suffix=".sql") as plain:
         plain.writelines(

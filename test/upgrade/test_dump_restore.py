@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from harness.install import check_invariants
 from harness.server import embedded_server
@@ -33,8 +34,7 @@ def original(here: embedded.Server) -> Iterator[psycopg.Connection]:
             publish(conn, kind)
             if kind != "ready":
                 lease = conn.execute(
-                    "select lease_id from pgq.claim('orders', jsonb_build_object('type', %s::text))",
-                    [kind],
+                    "select lease_id from pgq.claim('orders', %s)", [Jsonb({"type": kind})]
                 ).fetchone()
                 assert lease is not None
                 end = {"retried": "nack", "buried": "bury", "done": "ack"}.get(kind)
@@ -71,9 +71,7 @@ def run(here: embedded.Server, program: str, *arguments: str, stdin: bytes = b""
 
 
 def publish(conn: psycopg.Connection, kind: str) -> int:
-    row = conn.execute(
-        "select pgq.publish('orders', '{}', jsonb_build_object('type', %s::text))", [kind]
-    ).fetchone()
+    row = conn.execute("select pgq.publish('orders', '{}', %s)", [Jsonb({"type": kind})]).fetchone()
     assert row is not None
     number: int = row[0]
     return number

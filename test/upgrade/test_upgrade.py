@@ -18,7 +18,7 @@ from harness.server import embedded_server, psql
 from pgq import __version__, embedded
 
 sys.path.insert(0, str(ROOT / "sql"))
-import build  # noqa: E402
+import build
 
 Database = Callable[[str], psycopg.Connection]
 
@@ -201,7 +201,9 @@ def test_the_next_version_is_reached_by_an_upgrade(database: Database) -> None:
     upgraded.execute("create extension pgq")
     upgraded.execute(f"alter extension pgq update to '{NEXT}'".encode())
     assert any("new_in_next" in line for line in fingerprint(fresh))
-    assert different(fingerprint(fresh, extension=True), fingerprint(upgraded, extension=True)) == []
+    assert (
+        different(fingerprint(fresh, extension=True), fingerprint(upgraded, extension=True)) == []
+    )
 
 
 def test_the_next_version_is_reached_by_a_plain_upgrade(
@@ -220,4 +222,6 @@ def test_every_released_version_can_be_upgraded(database: Database, old: str) ->
     fresh.execute("create extension pgq")
     upgraded.execute(f"create extension pgq version '{old}'".encode())
     upgraded.execute("alter extension pgq update")
-    assert different(fingerprint(fresh, extension=True), fingerprint(upgraded, extension=True)) == []
+    assert (
+        different(fingerprint(fresh, extension=True), fingerprint(upgraded, extension=True)) == []
+    )

@@ -255,6 +255,14 @@ class Server:
         """The path of ``psql``."""
         return self.program("psql")
 
+    def add_library(self, library: StrPath) -> None:
+        """Copy a shared library to where a server with a private tree looks for them."""
+        if self.root not in self.bin_dir.parents:
+            raise EmbeddedError("libraries are added to private copies of a server only")
+        target = self.bin_dir.parent / "lib" / Path(library).name
+        shutil.copy(library, target)
+        self._give(target)
+
     def create_database(self, name: str, *, template: str = "template1") -> str:
         """Create a database and return the connection string for it."""
         self._execute(f"create database {_ident(name)} template {_ident(template)}")
@@ -388,7 +396,7 @@ class Server:
         )
 
     def _output(self, command: Sequence[StrPath]) -> str:
-        done = subprocess.run(
+        done: subprocess.CompletedProcess[str] = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -432,7 +440,7 @@ def _unprivileged_user() -> pwd.struct_passwd | None:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    raise EmbeddedError("PostgreSQL refuses to run as root, and there is no user postgres or nobody")
+    raise EmbeddedError("PostgreSQL does not run as root; there is no user postgres or nobody")
 
 
 def _is_complete(directory: Path) -> bool:
@@ -526,4 +534,3 @@ def _ident(name: str) -> str:
 
 def _tail(text: str, lines: int = 30) -> str:
     return "\n".join(text.splitlines()[-lines:])
-

@@ -1,0 +1,153 @@
+"""Linters of the Python and SQL sources."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import pglast
+import psycopg
+from pgspot.state import Counter, State
+from pgspot.visitors import visit_sql
+
+from harness import debian
+from harness.paths import ROOT
+from harness.report import Report
+from pgq import __version__, embedded
+
+PYTHON = ["python", "sql", "test"]
+CONFIG = str(ROOT / "python" / "pyproject.toml")
+WIDTH = 100
+
+# What postgres of Debian links to and a small machine may not have.
+SERVER_PACKAGES = [
+    *("postgresql-{major}", "postgresql-client-{major}", "libpq5", "libldap-2.5-0", "libsasl2-2"),
+    *("libxml2", "libicu72", "liblz4-1", "libgssapi-krb5-2", "libkrb5-3", "libk5crypto3"),
+    *("libkrb5support0", "libkeyutils1", "libcom-err2"),
+]
+
+CHECK_FUNCTIONS = """
+select p.oid::regprocedure::text, c.lineno, c.level, c.message, c.detail, c.hint
+  from pg_proc p
+  join pg_language l on l.oid = p.prolang and l.lanname = 'plpgsql'
+  left join pg_trigger t on t.tgfoid = p.oid and not t.tgisinternal and t.tgparentid = 0
+ cross join lateral plpgsql_check_function_tb(
+           p.oid, coalesce(t.tgrelid, 0), fatal_errors => false, other_warnings => true,
+           performance_warnings => true, extra_warnings => true, security_warnings => true,
+           compatibility_warnings => true, oldtable => t.tgoldtable, newtable => t.tgnewtable) c
+ where p.pronamespace = 'pgq'::regnamespace
+   and (p.prorettype <> 'trigger'::regtype or t.oid is not null)
+   -- It takes the untyped literal that initialises a variable for a text.
+   and not (c.sqlstate = '42804' and c.statement = 'statement block'
+            and c.detail like 'cast "text"%')
+ order by 1, 2
+"""
+
+
+def run(report: Report) -> None:
+    report.check("ruff check", tool("ruff", "check", "--quiet", *PYTHON))
+    report.check("ruff format", tool("ruff", "format", "--check", "--quiet", *PYTHON))
+    report.check("mypy", tool("mypy"))
+    report.check("layout of the SQL sources", layout())
+    report.check("pgspot", pgspot())
+    report.check("plpgsql_check", plpgsql_check())
+
+
+def tool(name: str, *arguments: str) -> str:
+    """Run a linter from the top directory; return what it said if it was not content."""
+    option = {"ruff": ["--config", CONFIG], "mypy": ["--config-file", CONFIG]}.get(name, [])
+    done = subprocess.run(
+        [sys.executable, "-m", name, *arguments, *option],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return "" if done.returncode == 0 else done.stdout or f"{name} ended with {done.returncode}"
+
+
+def layout() -> str:
+    """Return the lines that an editor following .editorconfig would not have written."""
+    wrong = []
+    for file in [*sorted((ROOT / "sql").rglob("*.sql")), *sorted((ROOT / "test").rglob("*.sql"))]:
+        text = file.read_text(encoding="utf-8")
+        name = file.relative_to(ROOT)
+        if not text.endswith("\n") or text.endswith("\n\n"):
+            wrong.append(f"{name}: ends with one line feed")
+        for number, line in enumerate(text.split("\n"), 1):
+            if len(line) > WIDTH:
+                wrong.append(f"{name}:{number}: longer than {WIDTH} columns")
+            if line != line.rstrip() or "\t" in line:
+                wrong.append(f"{name}:{number}: trailing space or tab")
+    return "\n".join(wrong)
+
+
+def pgspot() -> str:
+    """Return what pgspot finds in the install script."""
+    script = (ROOT / "extension" / f"pgq--{__version__}.sql").read_text(encoding="utf-8")
+    script = re.sub(r"^\\.*", "", script, flags=re.MULTILINE)
+    script = script.encode("ascii", "replace").decode()  # so that bytes and characters agree
+    whole: list[str] = []
+    outside: list[str] = []
+    for raw in pglast.parse_sql(script):
+        statement = script[raw.stmt_location : raw.stmt_location + raw.stmt_len]
+        # SQL-standard bodies are not for pgspot: they are bound to their objects when they are
+        # created, under the script's own search_path.
+        if getattr(raw.stmt, "sql_body", None) is None:
+            (whole if is_readable(statement) else outside).append(statement)
+    pin = [whole[0]]
+    return run_pgspot(whole) + run_pgspot(pin + outside, "--no-plpgsql")
+
+
+def is_readable(statement: str) -> bool:
+    """Whether pgspot can follow the body; it knows no variables of a row type, for example."""
+    options = Namespace(plpgsql=True, summary_only=True, ignore=[], ignore_lang=[])
+    options.proc_without_search_path = options.sql_accepting = []
+    try:
+        visit_sql(State(Counter(options)), statement)
+    except Exception:
+        return False
+    return True
+
+
+def run_pgspot(statements: list[str], *options: str) -> str:
+    with NamedTemporaryFile("w", suffix=".sql") as file:
+        file.write(";\n".join(statements) + ";\n")
+        file.flush()
+        return tool("pgspot", *options, file.name)
+
+
+def plpgsql_check() -> str:
+    """Return what plpgsql_check finds in the functions of an installed extension."""
+    linter = debian.unpack("plpgsql_check", "postgresql-{major}-plpgsql-check")
+    library = next(linter.glob("usr/lib/postgresql/*/lib/plpgsql_check.so"))
+    major = library.parents[1].name
+    bin_dir = Path("/usr/lib/postgresql") / major / "bin"
+    if not (bin_dir / "postgres").exists():
+        server_tree = debian.unpack(f"postgresql-{major}", *SERVER_PACKAGES)
+        bin_dir = server_tree / "usr/lib/postgresql" / major / "bin"
+        libraries = ":".join(str(path) for path in server_tree.glob("usr/lib/*-linux-gnu*"))
+        os.environ["LD_LIBRARY_PATH"] = libraries
+    share = linter / "usr/share/postgresql" / major
+    server = embedded.Server(bin_dir, extension_dir=[ROOT, share], durable=False)
+    try:
+        server.add_library(library)
+        server.start()
+        with psycopg.connect(server.dsn(), autocommit=True) as conn:
+            conn.execute("create extension pgq")
+            conn.execute("create extension plpgsql_check")
+            rows = conn.execute(CHECK_FUNCTIONS).fetchall()
+    finally:
+        server.close()
+        os.environ.pop("LD_LIBRARY_PATH", None)
+    return "\n".join(
+        f"{name}:{line}: {level}: {' '.join(filter(None, rest))}"
+        for name, line, level, *rest in rows
+    )
