@@ -1,72 +1,145 @@
 # pgq: `make demo` shows it, `make test` tests it, `make help` lists the rest.
-# Variables that begin with pgq_ are ours; the short names belong to PGXS.
+#
+# Variables that begin with pgq_ are ours; the short names belong to PGXS, which is needed and
+# included only to install into a server.
 
 .DEFAULT_GOAL := help
-SHELL := /bin/sh
-
 pgq_version := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" extension/pgq.control)
-pgq_root := $(CURDIR)
+
+ifneq (,$(filter install uninstall installdirs,$(MAKECMDGOALS)))
+
+EXTENSION = extension/pgq
+DATA = $(wildcard extension/pgq--*.sql)
+# A directory given by datadir=... is filled with what a server needs, nothing else.
+ifeq (undefined,$(origin datadir))
+DOCS = extension/pgq.md
+endif
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+ifeq (,$(wildcard $(PGXS)))
+$(error no PGXS from "$(PG_CONFIG)": install the server's development package, or name another pg_config by PG_CONFIG=)
+endif
+include $(PGXS)
+
+.PHONY: pgq_refuse_foreign
+pgq_refuse_foreign:
+	@control='$(DESTDIR)$(datadir)/extension/pgq.control'; \
+	if test -e "$$control" && ! grep -q 'not the pgq of Skytools' "$$control"; then \
+	    echo "$$control belongs to another extension named pgq; it is not overwritten" >&2; \
+	    exit 1; \
+	fi
+install installdirs uninstall: pgq_refuse_foreign
+
+else
+
 pgq_venv := .venv
 pgq_py := $(pgq_venv)/bin/python
 pgq_run := $(pgq_py) test/run.py
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "make %-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile \
+	    | awk -F'|' '{printf "make %-15s %s\n", $$1, $$2}'
+	@echo 'make install         install into a server (PG_CONFIG=..., or datadir=... for a directory)'
+	@echo 'make uninstall       remove from a server'
 
-.PHONY: build
-build: ## build the scripts in extension/ from sql/
-	@$(if $(wildcard $(pgq_py)),$(pgq_py),python3) sql/build.py
+.PHONY: demo
+demo: $(pgq_venv)/demo.stamp ## one message's whole life, on a PostgreSQL of its own
+	@$(pgq_py) -m pgq.demo
 
-# A virtual environment with locked packages, by uv if it is there, else by venv and pip.
-define pgq_install
-	@set -e; \
-	if command -v uv >/dev/null 2>&1; then \
-	    test -x $(pgq_py) || uv venv --quiet --python '>=3.11' $(pgq_venv); \
-	    uv pip install --quiet --python $(pgq_py) --require-hashes -r $<; \
-	else \
-	    if ! test -x $(pgq_py); then \
-	        found=; \
-	        for python in python3 python3.14 python3.13 python3.12 python3.11; do \
-	            if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
-	            then found=$$python; break; fi; \
-	        done; \
-	        test -n "$$found" || { echo 'pgq needs Python 3.11 or newer, or uv' >&2; exit 1; }; \
-	        $$found -m venv $(pgq_venv) || { rm -rf $(pgq_venv); exit 1; }; \
-	    fi; \
-	    $(pgq_py) -m pip install -qq --disable-pip-version-check --require-hashes -r $<; \
-	fi; \
-	site=$$($(pgq_py) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
-	echo '$(pgq_root)/python/src' > "$$site/pgq.pth"; \
-	touch $@
-endef
-
-$(pgq_venv)/demo.stamp: python/requirements-demo.txt
-	$(pgq_install)
-$(pgq_venv)/test.stamp: test/requirements-test.txt
-	$(pgq_install)
+.PHONY: test
+test: $(pgq_venv)/test.stamp ## everything that has to pass
+	@$(pgq_run)
 
 .PHONY: test-sql
-test-sql: $(pgq_venv)/test.stamp build ## pgTAP tests (ONLY=50_claim for some of them)
+test-sql: $(pgq_venv)/test.stamp build ## pgTAP (ONLY=50_claim: those with that in their path)
 	@$(pgq_run) sql --only '$(ONLY)'
 
 .PHONY: test-isolation
-test-isolation: $(pgq_venv)/test.stamp build ## concurrent sessions, step by step (ACCEPT=1 to record)
+test-isolation: $(pgq_venv)/test.stamp build ## concurrent sessions step by step (ACCEPT=1 records)
 	@$(pgq_run) isolation --only '$(ONLY)' $(if $(ACCEPT),--accept)
 
 .PHONY: test-upgrade
-test-upgrade: $(pgq_venv)/test.stamp build ## upgrade, dump, restore (ACCEPT=1 to record the catalog)
+test-upgrade: $(pgq_venv)/test.stamp build ## upgrade, dump, restore (ACCEPT=1 records the catalog)
 	@$(pgq_run) upgrade --only '$(ONLY)' $(if $(ACCEPT),--accept)
 
 .PHONY: test-python
 test-python: $(pgq_venv)/test.stamp build ## the Python package
 	@$(pgq_run) python --only '$(ONLY)'
 
+.PHONY: installcheck
+installcheck: $(pgq_venv)/test.stamp ## pgTAP on the server that the PG* variables name
+	@$(pgq_run) sql --running --only '$(ONLY)'
+
 .PHONY: lint
 lint: $(pgq_venv)/test.stamp build ## ruff, mypy, pgspot, plpgsql_check
 	@$(pgq_run) lint
 
+.PHONY: verify
+verify: $(pgq_venv)/test.stamp ## is everything generated what its sources say?
+	@$(pgq_run) verify
+
+.PHONY: bench
+bench: $(pgq_venv)/bench.stamp build ## measure, side by side with others (BENCH=... for arguments)
+	@$(pgq_py) test/bench/run.py $(BENCH)
+
+.PHONY: build
+build: ## build the scripts in extension/ from sql/
+	@$(if $(wildcard $(pgq_py)),$(pgq_py),python3) sql/build.py
+
+.PHONY: docs
+docs: $(pgq_venv)/demo.stamp build ## build the reference extension/pgq.md from the catalog
+	@$(pgq_py) sql/reference.py
+
+.PHONY: generate
+generate: build docs ## everything generated: scripts, reference, recorded catalog
+	@$(pgq_run) upgrade --only recorded_catalog --accept
+
+.PHONY: dist
+dist: ## the archive for PGXN, from the last commit
+	@mkdir -p dist
+	@git archive --format=zip --prefix=pgq-$(pgq_version)/ -o dist/pgq-$(pgq_version).zip HEAD
+	@echo dist/pgq-$(pgq_version).zip
+
+.PHONY: locks
+locks: ## lock the Python packages anew (needs uv)
+	@for name in python/requirements-demo test/requirements-test test/requirements-bench; do \
+	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	        --no-annotate $$name.in -o $$name.txt || exit 1; \
+	done
+
 .PHONY: clean
-clean: ## remove what make has made
+clean: ## remove what make has made, except what is committed
 	rm -rf $(pgq_venv) .cache dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# A virtual environment with locked packages, by uv if it is there, else by venv and pip.
+define pgq_packages
+@set -e; \
+if command -v uv >/dev/null 2>&1; then \
+    test -x $(pgq_py) || uv venv --quiet --python '>=3.11' $(pgq_venv); \
+    uv pip install --quiet --python $(pgq_py) --require-hashes -r $<; \
+else \
+    if ! test -x $(pgq_py); then \
+        for python in python3 python3.14 python3.13 python3.12 python3.11 none; do \
+            if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+            then break; fi; \
+        done; \
+        if test $$python = none; then echo 'pgq needs Python 3.11 or newer, or uv' >&2; exit 1; fi; \
+        $$python -m venv $(pgq_venv) || { rm -rf $(pgq_venv); exit 1; }; \
+    fi; \
+    $(pgq_py) -m pip install -qq --disable-pip-version-check --require-hashes -r $<; \
+fi; \
+site=$$($(pgq_py) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+echo '$(CURDIR)/python/src' > "$$site/pgq.pth"; \
+touch $@
+endef
+
+$(pgq_venv)/demo.stamp: python/requirements-demo.txt
+	$(pgq_packages)
+$(pgq_venv)/test.stamp: test/requirements-test.txt
+	$(pgq_packages)
+$(pgq_venv)/bench.stamp: test/requirements-bench.txt
+	$(pgq_packages)
+
+endif

@@ -11,7 +11,7 @@ import argparse
 import sys
 from functools import partial
 
-from harness import isolation_suite, lint_suite, pytest_suite, report, sql_suite
+from harness import isolation_suite, lint_suite, pytest_suite, report, sql_suite, verify_suite
 
 
 def main() -> int:
@@ -24,6 +24,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     suites: dict[str, report.Suite] = {
+        "verify": verify_suite.run,
         "sql": partial(sql_suite.run, pattern=options.only, running=options.running),
         "isolation": partial(isolation_suite.run, pattern=options.only, accept=options.accept),
         "upgrade": partial(

@@ -1,0 +1,148 @@
+"""Write extension/pgq.md, the reference, from the comments in an installed extension's catalog.
+
+    python sql/reference.py             write it
+    python sql/reference.py --check     compare, write nothing
+
+Objects appear under the chapter of sql/ that creates them, in the order of the sources. A name
+that begins with an underscore is private and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+
+import build
+from pgq import embedded
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "extension" / "pgq.md"
+
+CREATED = re.compile(
+    r"^create (?:or replace )?(function|procedure|aggregate|view|table|type|sequence) pgq\.(\w+)",
+    re.MULTILINE,
+)
+WIDTH = 90
+
+FUNCTIONS = """
+select p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
+       obj_description(p.oid, 'pg_proc')
+  from pg_proc p
+ where p.pronamespace = 'pgq'::regnamespace and p.prorettype <> 'trigger'::regtype
+ order by p.proname, p.pronargs, 2
+"""
+
+RELATIONS = """
+select c.relname, obj_description(c.oid, 'pg_class'), a.attname,
+       format_type(a.atttypid, a.atttypmod), col_description(c.oid, a.attnum)
+  from pg_class c
+  join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+ where c.relnamespace = 'pgq'::regnamespace and c.relkind in ('r', 'p', 'v', 'm')
+   and not c.relispartition
+ union all
+select t.typname, obj_description(t.oid, 'pg_type'), a.attname,
+       format_type(a.atttypid, a.atttypmod), col_description(c.oid, a.attnum)
+  from pg_type t
+  join pg_class c on c.oid = t.typrelid and c.relkind = 'c'
+  join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+ where t.typnamespace = 'pgq'::regnamespace
+"""
+
+HEAD = """\
+# pgq reference
+
+Built from the comments in the catalog by `make docs`; the same words are in `\\df+ pgq.*` and
+`\\d+ pgq.*`. Parameters with a default may be left out; name the others you give:
+`pgq.claim('orders', n => 10)`.
+"""
+
+
+def public_objects() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield each chapter with the kind and name of the public objects that it creates."""
+    chapters: dict[str, list[tuple[str, str]]] = {}
+    for source in build.read_sources(ROOT, build.read_version(ROOT)):
+        chapter = source.path.split("/")[1]
+        for kind, name in CREATED.findall(source.text):
+            if not name.startswith("_") and (kind, name) not in chapters.setdefault(chapter, []):
+                chapters[chapter].append((kind, name))
+    for chapter, objects in chapters.items():
+        yield chapter[3:].replace("_", " ").capitalize(), objects
+
+
+def signature(name: str, arguments: str, result: str | None) -> str:
+    """Return a function's head, on one line if that is short enough."""
+    arguments = arguments.replace(" DEFAULT ", " = ").replace("NULL::", "null::")
+    arguments = re.sub(r"= null::[\w ]+(\[\])?", "= null", arguments)
+    arguments = re.sub(r"('(?:[^']|'')*')::[\w ]+(\[\])?", r"\1", arguments)
+    arrow = f" -> {result[0].lower() + result[1:]}" if result else ""
+    line = f"pgq.{name}({arguments}){arrow}"
+    if len(line) <= WIDTH:
+        return line
+    parts = re.split(r", (?=\w+ \w|\"|OUT |VARIADIC )", arguments)
+    body = "".join(f"    {part},\n" for part in parts).removesuffix(",\n") + "\n"
+    if len(arrow) > WIDTH:
+        arrow = arrow.replace("table(", "table(\n    ").replace(", ", ",\n    ")
+        arrow = arrow.removesuffix(")") + "\n)"
+    return f"pgq.{name}(\n{body}){arrow}"
+
+
+def table(columns: list[tuple[str, str, str | None]]) -> str:
+    lines = ["| column | type | |", "|---|---|---|"]
+    lines += [f"| `{name}` | {kind} | {text or ''} |" for name, kind, text in columns]
+    return "\n".join(lines)
+
+
+def reference() -> str:
+    """Return the text of the reference."""
+    functions: dict[str, list[tuple[str, str | None, str | None]]] = {}
+    relations: dict[str, tuple[str | None, list[tuple[str, str, str | None]]]] = {}
+    with (
+        embedded.start(durable=False) as server,
+        psycopg.connect(server.dsn(), autocommit=True) as conn,
+    ):
+        conn.execute("create extension pgq")
+        for name, arguments, result, text in conn.execute(FUNCTIONS):
+            functions.setdefault(name, []).append((arguments, result, text))
+        for name, text, *column in conn.execute(RELATIONS):
+            relations.setdefault(name, (text, []))[1].append((column[0], column[1], column[2]))
+
+    parts = [HEAD]
+    for chapter, objects in public_objects():
+        section: list[str] = []
+        for kind, name in objects:
+            if kind in ("function", "procedure", "aggregate"):
+                for arguments, result, text in functions.get(name, []):
+                    head = signature(name, arguments, result)
+                    section.append(f"### {name}\n\n```sql\n{head}\n```\n\n{text or ''}\n")
+            elif name in relations:
+                text, columns = relations[name]
+                section.append(f"### {name} ({kind})\n\n{text or ''}\n\n{table(columns)}\n")
+        if section:
+            parts += [f"## {chapter}\n", *section]
+    return "\n".join(parts)
+
+
+def is_current() -> bool:
+    """Whether the reference is what the catalog says."""
+    return TARGET.exists() and TARGET.read_text(encoding="utf-8") == reference()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    if parser.parse_args().check:
+        current = is_current()
+        if not current:
+            print("reference: extension/pgq.md is not what the catalog says; run make docs")
+        return 0 if current else 1
+    TARGET.write_text(reference(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""Everything that is generated is what its sources say."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from harness.paths import ROOT
+from harness.report import Report
+from pgq import __version__
+
+sys.path.insert(0, str(ROOT / "sql"))
+import build
+import reference
+
+
+def run(report: Report) -> None:
+    scripts = build.build(ROOT)
+    stale = build.stale(ROOT, scripts)
+    for name in sorted({*scripts, *stale}):
+        report.check(f"extension/{name}", "stale: run make build" if name in stale else "")
+    report.check("extension/pgq.md", "" if reference.is_current() else "stale: run make docs")
+
+    meta = json.loads((ROOT / "META.json").read_text(encoding="utf-8"))
+    ours = meta["provides"]["pgq"]
+    versions = {meta["version"], ours["version"], ours["file"].split("--")[1][: -len(".sql")]}
+    wrong = versions - {__version__}
+    report.check("META.json", f"says {', '.join(wrong)}, not {__version__}" if wrong else "")
