@@ -12,7 +12,7 @@ EXTENSION = extension/pgq
 DATA = $(wildcard extension/pgq--*.sql)
 # A directory given by datadir=... is filled with what a server needs, nothing else.
 ifeq (undefined,$(origin datadir))
-DOCS = extension/pgq.md
+DOCS = $(wildcard extension/pgq.md)
 endif
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)

@@ -62,14 +62,14 @@ declare
     v_search_path text := pg_catalog.current_setting('search_path');
     v_version text;
 begin
-    if pg_catalog.to_regprocedure('pgq.version()') is null then
-        raise exception 'pgq is not installed in this database'
-            using errcode = 'undefined_object', hint = 'Run pgq-plain.sql first.';
-    end if;
     if exists (select from pg_catalog.pg_extension where extname = 'pgq') then
         raise exception 'pgq is installed as an extension'
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'Use ALTER EXTENSION pgq UPDATE.';
+    end if;
+    if pg_catalog.to_regprocedure('pgq.version()') is null then
+        raise exception 'pgq is not installed in this database'
+            using errcode = 'undefined_object', hint = 'Run pgq-plain.sql first.';
     end if;
     v_version := pgq.version();
     if v_version <> all (array[{versions}]) then

@@ -16,6 +16,8 @@ from harness.server import Server
 
 Connect = Callable[..., psycopg.Connection]
 
+pytest_plugins = ["pgq.pytest_plugin"]
+
 _numbers = count(1)
 
 

@@ -1,0 +1,154 @@
+"""One message's whole life, told on a PostgreSQL server of its own: ``python -m pgq.demo``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from pgq import __version__, embedded
+
+_RETRY_SECONDS = 10.0
+
+
+def main() -> int:
+    """Run the demonstration; return the exit code."""
+    started = time.monotonic()
+    try:
+        server = embedded.start(settings={"shared_buffers": "32MB"})
+    except embedded.EmbeddedError as error:
+        print(f"pgq.demo: {error}", file=sys.stderr)
+        return 1
+    with server, psycopg.connect(server.dsn(), autocommit=True) as conn:
+        print(f"{server.version.replace('postgres (PostgreSQL)', 'PostgreSQL')}, pgq {__version__}")
+        Story(conn).tell()
+    print(f"\nThat was all, in {time.monotonic() - started:.1f} s; the server is gone again.")
+    return 0
+
+
+class Story:
+    """The steps of a message's life, each with the SQL that does it and what came back."""
+
+    def __init__(self, conn: psycopg.Connection) -> None:
+        self._conn = conn
+
+    def tell(self) -> None:
+        """Tell it from the beginning to the end."""
+        self._say("Install. One statement, no superuser, nothing running beside the server:")
+        self._show("create extension pgq")
+
+        self._say("A queue. It sorts messages by type and gives up after two attempts:")
+        self._show(
+            "select pgq.create_queue('orders', lane_keys => '{type}',\n"
+            "                        max_attempts => 2, backoff => '100 ms')"
+        )
+
+        self._say("Publish. Three orders, in the transaction of whoever takes them:")
+        for kind, payload in (("paid", 120), ("refund", 75), ("paid", 15)):
+            self._show(
+                f"select pgq.publish('orders', '{{\"amount\": {payload}}}',"
+                f' headers => \'{{"type": "{kind}"}}\') as id'
+            )
+
+        self._say("Claim with a filter. Only refunds are taken; the other orders are not touched:")
+        refund = self._show(
+            "select lease_id, id, attempt, headers, payload\n"
+            "  from pgq.claim('orders', '{\"type\": \"refund\"}', n => 10)"
+        )
+
+        self._say("The bank is down. The refund goes back and is retried after a moment:")
+        self._show(f"select pgq.nack({refund[0][0]}, error => 'bank not reachable') as given_back")
+
+        self._say("Meanwhile somebody else claims the rest, does the work and acknowledges it:")
+        rest = self._show(
+            "select lease_id, id, attempt, headers, payload from pgq.claim('orders', n => 10)",
+            until=2,
+        )
+        self._show(f"select pgq.ack({rest[0][0]}) as done")
+
+        self._say("The refund is due again, as attempt 2, and fails for the last time:")
+        again = self._show(
+            "select lease_id, id, attempt, headers, payload from pgq.claim('orders', n => 10)",
+            until=1,
+        )
+        self._show(
+            f"select pgq.nack({again[0][0]}, error => 'bank still not reachable') as given_back"
+        )
+
+        self._say("Nothing is lost: it is a dead letter now, whole, and says why:")
+        self._show(
+            "select message_id, reason, error, attempts, headers, payload from pgq.dead_letter"
+        )
+
+        self._say("The bank is back. Replay, claim, acknowledge:")
+        self._show("select pgq.replay('orders') as replayed")
+        last = self._show(
+            "select lease_id, id, attempt, headers, payload from pgq.claim('orders')", until=1
+        )
+        self._show(f"select pgq.ack({last[0][0]}) as done")
+
+        self._say("What happened to the refund:")
+        self._show(f"select * from pgq.history({last[0][1]})")
+
+        self._say("And the queue is empty:")
+        self._show("select * from pgq.queue_stats")
+
+    def _say(self, words: str) -> None:
+        print(f"\n-- {words}")
+
+    def _show(self, statement: str, *, until: int = 0) -> list[tuple[Any, ...]]:
+        """Print a statement and its rows; repeat it quietly until there are enough of them."""
+        print(statement + ";")
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while True:
+            cursor = self._conn.execute(statement.encode())
+            if cursor.description is None:
+                return []
+            rows = cursor.fetchall()
+            if len(rows) >= until or time.monotonic() > deadline:
+                break
+            time.sleep(0.02)
+        print(table([column.name for column in cursor.description], rows))
+        if len(rows) < until:
+            raise RuntimeError(f"expected {until} rows")
+        return rows
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return rows as an aligned table, numbers to the right."""
+    cells = [[_text(value) for value in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(names), *cells]) for i in range(len(names))]
+    right = [any(_is_number(row[i]) for row in rows) for i in range(len(names))]
+
+    def line(values: Sequence[str]) -> str:
+        aligned = (
+            value.rjust(width) if to_right else value.ljust(width)
+            for value, width, to_right in zip(values, widths, right, strict=True)
+        )
+        return "   " + "  ".join(aligned).rstrip()
+
+    rule = "   " + "  ".join("-" * width for width in widths)
+    return "\n".join([line(names), rule, *(line(row) for row in cells)])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return json.dumps(value)
+    if isinstance(value, datetime):
+        return f"{value:%H:%M:%S}"
+    return str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""The demonstration tells the whole story."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgq import demo
+
+
+def test_the_demo_tells_one_message_from_publish_to_replay(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert demo.main() == 0
+    told = capsys.readouterr().out
+    for step in ("publish", "claim", "ack", "nack", "dead_letter", "replay"):
+        assert f"pgq.{step}" in told
+    assert "bank still not reachable" in told
+
+
+def test_a_table_is_aligned() -> None:
+    assert demo.table(["n", "word"], [(1, "a"), (200, None)]).splitlines() == [
+        "     n  word",
+        "   ---  ----",
+        "     1  a",
+        "   200",
+    ]
