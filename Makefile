@@ -64,8 +64,8 @@ test-upgrade: $(pgq_venv)/test.stamp build ## upgrade, dump, restore (ACCEPT=1 r
 	@$(pgq_run) upgrade --only '$(ONLY)' $(if $(ACCEPT),--accept)
 
 .PHONY: test-python
-test-python: $(pgq_venv)/test.stamp build ## the Python package
-	@$(pgq_run) python --only '$(ONLY)'
+test-python: $(pgq_venv)/test.stamp build ## the Python package (ACCEPT=1 records the README's output)
+	@$(pgq_run) python --only '$(ONLY)' $(if $(ACCEPT),--accept)
 
 .PHONY: installcheck
 installcheck: $(pgq_venv)/test.stamp ## pgTAP on the server that the PG* variables name

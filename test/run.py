@@ -30,7 +30,9 @@ def main() -> int:
         "upgrade": partial(
             pytest_suite.run, directory="upgrade", pattern=options.only, accept=options.accept
         ),
-        "python": partial(pytest_suite.run, directory="python", pattern=options.only),
+        "python": partial(
+            pytest_suite.run, directory="python", pattern=options.only, accept=options.accept
+        ),
         "lint": lint_suite.run,
     }
     names = options.suites or list(suites)

@@ -37,16 +37,11 @@ def test_the_wheel_carries_the_extension(wheel: Path) -> None:
 
 def test_the_wheel_finds_the_extension_it_carries(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
-    program = "import pgq._files as f; print(f.extension_parent(), f.extension_version())"
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import pgq._files as files;"
+        "print(files.extension_parent(), files.extension_version())"
+    )
     done = subprocess.run(
-        [
-            sys.executable,
-            "-I",
-            "-c",
-            f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {program}",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [str(tmp_path / "pgq"), __version__]

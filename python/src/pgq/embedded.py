@@ -77,7 +77,7 @@ def find_binaries() -> list[Path]:
     found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_numbers, reverse=True)
     if on_path := shutil.which("postgres"):
         found.append(Path(on_path).resolve().parent)
-    return [directory for directory in found if _is_complete(directory)]
+    return [directory for directory in dict.fromkeys(found) if _is_complete(directory)]
 
 
 def start(
