@@ -1,0 +1,41 @@
+create table pgq.queue (
+    queue_id     int generated always as identity,
+    name         text not null,
+    lane_keys    text[],
+    lanes_full   boolean not null default false,
+    unlaned_rows boolean not null default false,
+    lease        interval not null,
+    max_attempts int not null,
+    backoff      interval not null,
+    max_backoff  interval not null,
+    retention    interval not null,
+    dedup_window interval not null,
+    on_expiry    text not null,
+    set_size     int not null,
+    mode         text not null,
+    paused       boolean not null default false,
+    created_at   timestamptz not null default now(),
+    constraint queue_pkey primary key (queue_id),
+    constraint queue_name_unique unique (name),
+    constraint queue_mode_known check (mode in ('queue', 'archive')),
+    constraint queue_on_expiry_known check (on_expiry in ('dead_letter', 'discard')),
+    constraint queue_set_size_in_range check (set_size between 1 and 1024)
+);
+comment on table pgq.queue is 'Queues and their policies. Written only by create, alter and drop.';
+comment on column pgq.queue.lane_keys is 'Header keys whose values sort messages into lanes.';
+comment on column pgq.queue.lanes_full is
+    'The lane dictionary has reached its limit: messages with new values share the mixed lane.';
+comment on column pgq.queue.unlaned_rows is
+    'Ready rows without a lane may remain from before the queue had lane keys.';
+comment on column pgq.queue.lease is 'How long a claim holds its messages unless it says otherwise.';
+comment on column pgq.queue.max_attempts is 'Deliveries before a message becomes a dead letter.';
+comment on column pgq.queue.backoff is 'Delay before the first retry; doubles with every attempt.';
+comment on column pgq.queue.max_backoff is 'The longest delay before a retry.';
+comment on column pgq.queue.retention is 'How long the log keeps messages at least.';
+comment on column pgq.queue.dedup_window is 'How long a dedup key keeps a second publish away.';
+comment on column pgq.queue.on_expiry is 'Where messages go that expire undelivered.';
+comment on column pgq.queue.set_size is
+    'Most ids in one ready row: the granularity at which concurrent claims skip each other.';
+comment on column pgq.queue.mode is 'queue: delivered by claim; archive: only kept in the log.';
+comment on column pgq.queue.paused is 'Claims return nothing while true.';
+revoke all on table pgq.queue from public;

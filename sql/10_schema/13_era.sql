@@ -1,0 +1,19 @@
+-- The log is a ring of three eras. The number of the current one lives in a sequence, because a
+-- column default can read a sequence in a fraction of a microsecond and a table only in many.
+create sequence pgq.era_number minvalue 0;
+select pg_catalog.setval('pgq.era_number', 0);
+comment on sequence pgq.era_number is 'The current era; it writes into slot number modulo 3.';
+revoke all on sequence pgq.era_number from public;
+
+create table pgq.era (
+    slot       smallint not null,
+    number     bigint not null,
+    started_at timestamptz not null,
+    emptied_at timestamptz,
+    retry_at   timestamptz,
+    constraint era_pkey primary key (slot)
+);
+comment on table pgq.era is 'What each slot of the ring holds; a slot never used has no row.';
+comment on column pgq.era.emptied_at is 'When the slot was truncated; null while it holds messages.';
+comment on column pgq.era.retry_at is 'Emptying failed (somebody was reading): not again before this.';
+revoke all on table pgq.era from public;

@@ -1,0 +1,56 @@
+create sequence pgq.message_id;
+comment on sequence pgq.message_id is 'Message ids: one sequence for all topics.';
+revoke all on sequence pgq.message_id from public;
+
+create table pgq.message (
+    id             bigint not null default nextval('pgq.message_id'),
+    era            smallint not null default (pg_sequence_last_value('pgq.era_number') % 3),
+    topic          text not null,
+    priority       int not null default 0,
+    headers        jsonb not null default '{}',
+    payload        jsonb not null,
+    sender         text,
+    recipient      text,
+    reply_to       text,
+    correlation_id text,
+    group_key      text,
+    dedup_key      text,
+    deliver_at     timestamptz,
+    expires_at     timestamptz,
+    published_at   timestamptz not null default now(),
+    constraint message_priority_in_range check (priority between -1000 and 1000)
+) partition by list (era);
+
+-- Each partition has a key of its own: dump and restore need it, and the ring makes one key over
+-- all of them impossible (it would have to contain the era).
+create table pgq.message_0 partition of pgq.message (primary key (id)) for values in (0);
+create table pgq.message_1 partition of pgq.message (primary key (id)) for values in (1);
+create table pgq.message_2 partition of pgq.message (primary key (id)) for values in (2);
+
+create index message_0_correlation_idx on pgq.message_0 (correlation_id)
+    where correlation_id is not null;
+create index message_1_correlation_idx on pgq.message_1 (correlation_id)
+    where correlation_id is not null;
+create index message_2_correlation_idx on pgq.message_2 (correlation_id)
+    where correlation_id is not null;
+
+comment on table pgq.message is
+    'The log. Any INSERT or COPY here is a publish: a trigger routes what was inserted.';
+comment on column pgq.message.id is 'Given in publishing order, never reused.';
+comment on column pgq.message.era is 'The slot of the ring that stores the message.';
+comment on column pgq.message.topic is 'What the message is about: words separated by dots.';
+comment on column pgq.message.priority is 'Higher is delivered first; 0 unless said.';
+comment on column pgq.message.headers is 'An object of scalars, for filters and lanes.';
+comment on column pgq.message.payload is 'The message itself.';
+comment on column pgq.message.sender is 'Who sent it.';
+comment on column pgq.message.recipient is 'Whom it is for; null is everybody.';
+comment on column pgq.message.reply_to is 'The topic on which the sender awaits an answer.';
+comment on column pgq.message.correlation_id is 'What ties an answer to its question.';
+comment on column pgq.message.group_key is 'Messages of one group are delivered in order.';
+comment on column pgq.message.dedup_key is
+    'A second message of the topic with this key within the queue''s window is not delivered.';
+comment on column pgq.message.deliver_at is
+    'Not before this. A moment of infinity stores the message and delivers it to nobody.';
+comment on column pgq.message.expires_at is 'Not delivered after this.';
+comment on column pgq.message.published_at is 'When the publishing transaction began.';
+revoke all on table pgq.message, pgq.message_0, pgq.message_1, pgq.message_2 from public;

@@ -1,0 +1,17 @@
+-- Lanes are labels: two rows with the same label (made by two publishers at once) do no harm,
+-- and without a unique constraint no publisher ever waits for another.
+create table pgq.lane (
+    lane_id   int generated always as identity,
+    queue_id  int not null,
+    lane_keys text[] not null,
+    label     jsonb,
+    headers   jsonb,
+    constraint lane_pkey primary key (lane_id)
+);
+create index lane_label_idx on pgq.lane (queue_id, label);
+comment on table pgq.lane is 'The lane dictionary: which header values the ready rows of a lane share.';
+comment on column pgq.lane.lane_keys is
+    'The keys the label was made from; a lane of other keys than its queue''s is a mixed one.';
+comment on column pgq.lane.label is 'The values in order, [] for a missing one; null: mixed values.';
+comment on column pgq.lane.headers is 'The same as a header object: what filters are tested on.';
+revoke all on table pgq.lane from public;

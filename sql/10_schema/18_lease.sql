@@ -1,0 +1,34 @@
+create sequence pgq.lease_id;
+comment on sequence pgq.lease_id is 'Lease tokens.';
+revoke all on sequence pgq.lease_id from public;
+
+create table pgq.lease (
+    lease_id   bigint not null,
+    part       int not null,
+    queue_id   int not null,
+    attempt    int not null,
+    size       int not null,
+    pid        int not null,
+    grouped    boolean not null,
+    claimed_at timestamptz not null,
+    until      timestamptz not null,
+    holder     text,
+    client     inet,
+    key        text,
+    failures   jsonb,
+    ids        int8multirange not null,
+    constraint lease_pkey primary key (lease_id, part)
+) with (
+    autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off,
+    fillfactor = 80
+);
+create index lease_until_idx on pgq.lease (queue_id, until);
+create unique index lease_key_idx on pgq.lease (queue_id, key, part) where key is not null;
+comment on table pgq.lease is 'What is being worked on: the sets of one claim, a row per attempt.';
+comment on column pgq.lease.lease_id is 'The token that ack, nack, bury and extend need.';
+comment on column pgq.lease.part is 'Messages of one claim with another past have a row of their own.';
+comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';
+comment on column pgq.lease.grouped is 'The messages are heads of ordering groups.';
+comment on column pgq.lease.holder is 'application_name of the claiming session.';
+comment on column pgq.lease.key is 'The name that the caller gave to the claim.';
+revoke all on table pgq.lease from public;

@@ -1,0 +1,22 @@
+create table pgq.journal (
+    era        smallint not null default (pg_sequence_last_value('pgq.era_number') % 3),
+    at         timestamptz not null,
+    queue_id   int not null,
+    event      text not null,
+    attempt    int not null,
+    size       int not null,
+    lease_id   bigint,
+    claimed_at timestamptz,
+    holder     text,
+    client     inet,
+    error      text,
+    ids        int8multirange not null
+) partition by list (era);
+create table pgq.journal_0 partition of pgq.journal for values in (0);
+create table pgq.journal_1 partition of pgq.journal for values in (1);
+create table pgq.journal_2 partition of pgq.journal for values in (2);
+comment on table pgq.journal is
+    'What happened to messages, a row per call that ended a lease or moved a set. The publish is '
+    'in the message itself, the claim in the row that ended it (or still in the lease).';
+comment on column pgq.journal.event is 'ack, nack, bury, timeout, expire, replay or discard.';
+revoke all on table pgq.journal, pgq.journal_0, pgq.journal_1, pgq.journal_2 from public;

@@ -1,0 +1,23 @@
+-- What pg_dump has to carry: all state, but not what is learnt again (routes, compiled filters).
+select pg_catalog.pg_extension_config_dump('pgq.queue', '');
+select pg_catalog.pg_extension_config_dump('pgq.queue_queue_id_seq', '');
+select pg_catalog.pg_extension_config_dump('pgq.binding', '');
+select pg_catalog.pg_extension_config_dump('pgq.binding_binding_id_seq', '');
+select pg_catalog.pg_extension_config_dump('pgq.era', '');
+select pg_catalog.pg_extension_config_dump('pgq.era_number', '');
+select pg_catalog.pg_extension_config_dump('pgq.message_0', '');
+select pg_catalog.pg_extension_config_dump('pgq.message_1', '');
+select pg_catalog.pg_extension_config_dump('pgq.message_2', '');
+select pg_catalog.pg_extension_config_dump('pgq.message_id', '');
+select pg_catalog.pg_extension_config_dump('pgq.lane', '');
+select pg_catalog.pg_extension_config_dump('pgq.lane_lane_id_seq', '');
+select pg_catalog.pg_extension_config_dump('pgq.ready', '');
+select pg_catalog.pg_extension_config_dump('pgq.scheduled', '');
+select pg_catalog.pg_extension_config_dump('pgq.lease', '');
+select pg_catalog.pg_extension_config_dump('pgq.lease_id', '');
+select pg_catalog.pg_extension_config_dump('pgq.dead_letter', '');
+select pg_catalog.pg_extension_config_dump('pgq.dead_letter_dead_letter_id_seq', '');
+select pg_catalog.pg_extension_config_dump('pgq.journal_0', '');
+select pg_catalog.pg_extension_config_dump('pgq.journal_1', '');
+select pg_catalog.pg_extension_config_dump('pgq.journal_2', '');
+select pg_catalog.pg_extension_config_dump('pgq.dedup', '');

@@ -1,0 +1,15 @@
+-- Delivery goes on; false if the queue was not paused.
+create or replace function pgq.resume(name text) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(resume.name);
+begin
+    update pgq.queue q set paused = false where q.queue_id = v_queue.queue_id and q.paused;
+    return found;
+end
+$$;
+comment on function pgq.resume(text) is
+    'Lets a paused queue deliver again. False if it was not paused.';
+revoke all on function pgq.resume(text) from public;

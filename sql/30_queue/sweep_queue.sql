@@ -1,0 +1,15 @@
+-- Removes all that belonged to a dropped queue.
+create or replace function pgq._sweep_queue(queue_id int) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from pgq.ready r where r.queue_id = _sweep_queue.queue_id;
+    delete from pgq.scheduled s where s.queue_id = _sweep_queue.queue_id;
+    delete from pgq.lease l where l.queue_id = _sweep_queue.queue_id;
+    delete from pgq.dead_letter d where d.queue_id = _sweep_queue.queue_id;
+    delete from pgq.lane l where l.queue_id = _sweep_queue.queue_id;
+end
+$$;
+comment on function pgq._sweep_queue(int) is 'Removes all that belonged to a dropped queue.';
+revoke all on function pgq._sweep_queue(int) from public;

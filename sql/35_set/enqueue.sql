@@ -1,0 +1,33 @@
+-- Makes messages of the log ready (again): retries, delayed ones, replays.
+create or replace function pgq._enqueue(
+    queue pgq.queue, ids int8multirange, attempt int, failures jsonb
+) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_group record;
+begin
+    for v_group in
+        select m.priority, m.expires_at,
+               case when queue.lane_keys is not null then
+                   pgq._lane_label(m.headers, queue.lane_keys)
+               end as label,
+               array_agg(m.id order by m.id) as ids
+        from unnest(_enqueue.ids) r
+        join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+        group by 1, 2, 3
+    loop
+        perform pgq._add_ready(
+            queue.queue_id,
+            case when v_group.label is not null then
+                pgq._lane(queue.queue_id, queue.lane_keys, queue.lanes_full, v_group.label)
+            end,
+            v_group.priority, true, _enqueue.attempt, v_group.expires_at, _enqueue.failures,
+            false, v_group.ids, queue.set_size);
+    end loop;
+end
+$$;
+comment on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb) is
+    'Makes messages of the log ready (again).';
+revoke all on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb) from public;

@@ -1,0 +1,49 @@
+-- Publishes one message and returns its id.
+create or replace function pgq.publish(
+    topic text,
+    payload jsonb,
+    headers jsonb default '{}',
+    priority int default 0,
+    delay interval default null,
+    expires_in interval default null,
+    sender text default null,
+    recipient text default null,
+    reply_to text default null,
+    correlation_id text default null,
+    group_key text default null,
+    dedup_key text default null
+) returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_id bigint := nextval('pgq.message_id');
+    v_first bigint;
+begin
+    if payload is null or priority is null or priority not between -1000 and 1000
+       or delay < interval '0' or expires_in <= interval '0'
+    then
+        perform pgq._refuse_publish(payload is null, priority, delay, expires_in);
+    end if;
+    if dedup_key is not null and not pgq._first_of_key(topic, dedup_key, v_id) then
+        select d.message_id into v_first from pgq.dedup d
+        where d.topic = publish.topic and d.dedup_key = publish.dedup_key;
+        return v_first;
+    end if;
+    insert into pgq.message (
+        id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
+        group_key, dedup_key, deliver_at, expires_at)
+    values (
+        v_id, publish.topic, publish.priority, coalesce(publish.headers, '{}'), publish.payload,
+        publish.sender, publish.recipient, publish.reply_to, publish.correlation_id,
+        publish.group_key, publish.dedup_key, pgq.now() + publish.delay,
+        pgq.now() + publish.expires_in);
+    return v_id;
+end
+$$;
+comment on function pgq.publish(
+    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text) is
+    'Publishes one message in the caller''s transaction and returns its id. With a dedup_key that '
+    'was used within the queue''s window it returns the first message''s id and delivers nothing.';
+revoke all on function pgq.publish(
+    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text) from public;

@@ -1,0 +1,68 @@
+-- Publishes many messages in one statement; ids in the order given.
+create or replace function pgq.publish_batch(
+    topic text,
+    payloads jsonb[],
+    headers jsonb[] default null,
+    priority int default 0,
+    delay interval default null,
+    expires_in interval default null,
+    sender text default null,
+    recipient text default null,
+    reply_to text default null,
+    correlation_id text default null,
+    group_key text default null,
+    dedup_keys text[] default null
+) returns setof bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count int := cardinality(payloads);
+    -- Computed once: messages that become due or expire together share their sets.
+    v_now timestamptz := pgq.now();
+begin
+    if v_count is null or v_count not between 1 and 100000 or array_ndims(payloads) <> 1 then
+        raise exception 'a batch has 1 to 100000 payloads, not %', coalesce(v_count, 0)
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Split larger batches, or COPY into pgq.message.';
+    end if;
+    if cardinality(headers) <> v_count or cardinality(dedup_keys) <> v_count then
+        raise exception 'headers and dedup_keys need one element for each payload'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Leave them out, or use null for messages without.';
+    end if;
+    if array_position(payloads, null) is not null or priority is null
+       or priority not between -1000 and 1000 or delay < interval '0'
+       or expires_in <= interval '0'
+    then
+        perform pgq._refuse_publish(
+            array_position(payloads, null) is not null, priority, delay, expires_in);
+    end if;
+    if dedup_keys is not null then
+        -- Each message has to know whether it is the first before it is written.
+        for i in 1 .. v_count loop
+            return next pgq.publish(
+                topic, payloads[i], headers[i], priority, delay, expires_in, sender, recipient,
+                reply_to, correlation_id, group_key, dedup_keys[i]);
+        end loop;
+        return;
+    end if;
+    return query
+        insert into pgq.message (
+            topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
+            group_key, deliver_at, expires_at)
+        select publish_batch.topic, publish_batch.priority, coalesce(u.header, '{}'), u.payload,
+               publish_batch.sender, publish_batch.recipient, publish_batch.reply_to,
+               publish_batch.correlation_id, publish_batch.group_key,
+               v_now + publish_batch.delay, v_now + publish_batch.expires_in
+        from unnest(publish_batch.payloads, publish_batch.headers) u (payload, header)
+        returning id;
+end
+$$;
+comment on function pgq.publish_batch(
+    text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[]) is
+    'Publishes many messages of one topic in one statement, all or none, and returns their ids in '
+    'the order given.';
+revoke all on function pgq.publish_batch(
+    text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[])
+    from public;

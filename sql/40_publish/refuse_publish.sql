@@ -1,0 +1,30 @@
+-- Says what is wrong with the arguments of publish or publish_batch.
+create or replace function pgq._refuse_publish(
+    no_payload boolean, priority int, delay interval, expires_in interval
+) returns void
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if no_payload then
+        raise exception 'a message needs a payload'
+            using errcode = 'null_value_not_allowed',
+                  hint = 'For a message without content use ''null''::jsonb or ''{}''.';
+    elsif priority is null or priority not between -1000 and 1000 then
+        raise exception 'priority % is out of range', coalesce(priority::text, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Use -1000 to 1000; higher is delivered first, 0 is usual.';
+    elsif delay < interval '0' then
+        raise exception 'delay must not be negative'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Leave it out to deliver at once.';
+    else
+        raise exception 'expires_in must be longer than zero'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Leave it out for a message that does not expire.';
+    end if;
+end
+$$;
+comment on function pgq._refuse_publish(boolean, int, interval, interval) is
+    'Says what is wrong with the arguments of publish.';
+revoke all on function pgq._refuse_publish(boolean, int, interval, interval) from public;

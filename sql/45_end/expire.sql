@@ -1,0 +1,19 @@
+-- Ends messages whose time has passed, as their queue's policy says.
+create or replace function pgq._expire(
+    queue pgq.queue, ids int8multirange, attempt int, failures jsonb, now timestamptz
+) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if queue.on_expiry = 'dead_letter' then
+        perform pgq._bury_set(
+            queue.queue_id, ids, attempt, 'expired', null, null, failures, null, null, now);
+    end if;
+    insert into pgq.journal (at, queue_id, event, attempt, size, ids)
+    values (now, queue.queue_id, 'expire', attempt, pgq._set_size(ids), ids);
+end
+$$;
+comment on function pgq._expire(pgq.queue, int8multirange, int, jsonb, timestamptz) is
+    'Ends messages whose time has passed.';
+revoke all on function pgq._expire(pgq.queue, int8multirange, int, jsonb, timestamptz) from public;

@@ -1,0 +1,52 @@
+-- What becomes of messages whose delivery failed: another attempt, or the dead letters.
+-- A delay of null is the queue's backoff; no delay at all makes them ready at once.
+create or replace function pgq._retry(
+    queue pgq.queue, ended pgq.lease, outcome text, delay interval, error text, details jsonb,
+    now timestamptz
+) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_failures jsonb := pgq._failure(
+        ended.failures, outcome, ended.attempt, ended.claimed_at, ended.holder, ended.client,
+        error, now);
+    v_delay interval := delay;
+begin
+    insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
+                             client, error, ids)
+    values (now, ended.queue_id, outcome, ended.attempt, ended.size, ended.lease_id,
+            ended.claimed_at, ended.holder, ended.client, error, ended.ids);
+    if queue.queue_id is null then
+        return;  -- the queue was dropped, and its messages with it
+    end if;
+    if outcome = 'bury' or ended.attempt >= queue.max_attempts then
+        perform pgq._bury_set(
+            ended.queue_id, ended.ids, ended.attempt,
+            case when outcome = 'bury' then 'rejected'
+                 when outcome = 'timeout' then 'timeout'
+                 when error is null then 'max_attempts'
+                 else 'processing_error'
+            end,
+            error, details, v_failures, ended.holder, ended.client, now);
+        return;
+    end if;
+    if v_delay is null then
+        -- Doubles with every attempt; half of it is random, so that what failed together does
+        -- not come back together.
+        v_delay := least(queue.max_backoff,
+                         queue.backoff * (2 ^ least(ended.attempt - 1, 30))) * (0.5 + random() / 2);
+    end if;
+    if v_delay > interval '0' then
+        insert into pgq.scheduled (queue_id, due_at, attempt, size, failures, ids)
+        values (ended.queue_id, now + v_delay, ended.attempt, ended.size, v_failures, ended.ids);
+    else
+        perform pgq._enqueue(queue, ended.ids, ended.attempt, v_failures);
+    end if;
+end
+$$;
+comment on function pgq._retry(
+    pgq.queue, pgq.lease, text, interval, text, jsonb, timestamptz) is
+    'What becomes of messages whose delivery failed.';
+revoke all on function pgq._retry(
+    pgq.queue, pgq.lease, text, interval, text, jsonb, timestamptz) from public;

@@ -1,0 +1,25 @@
+-- Ends messages for good; null: everything that the lease still holds.
+create or replace function pgq.ack(lease_id bigint, ids bigint[] default null) returns int
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    v_now timestamptz := pgq.now();
+    v_part pgq.lease;
+    v_count int := 0;
+begin
+    for v_part in select * from pgq._end_lease(ack.lease_id, ack.ids) loop
+        insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
+                                 client, ids)
+        values (v_now, v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
+                v_part.claimed_at, v_part.holder, v_part.client, v_part.ids);
+        v_count := v_count + v_part.size;
+    end loop;
+    return v_count;
+end
+$$;
+comment on function pgq.ack(bigint, bigint[]) is
+    'Acknowledges messages of a lease: they are done. Without ids everything that the lease still '
+    'holds. Returns how many. QU003 if the lease does not hold them: nothing has changed then.';
+revoke all on function pgq.ack(bigint, bigint[]) from public;

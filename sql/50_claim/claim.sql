@@ -1,0 +1,123 @@
+-- Takes up to n messages of a queue that match the filter, for the time of a lease.
+create or replace function pgq.claim(
+    topic text,
+    filter jsonb default null,
+    n int default 1,
+    lease interval default null,
+    key text default null
+) returns setof pgq.claimed
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+    v_queue pgq.queue;
+    v_now timestamptz := pgq.now();
+    v_until timestamptz;
+    v_tick text;
+    v_lease_id bigint;
+    v_taken pgq._taken;
+begin
+    select q.* into v_queue from pgq.queue q where q.name = claim.topic;
+    if not found then
+        v_queue := pgq._queue(claim.topic);  -- raises QU001
+    end if;
+    if n is null or n not between 1 and 1000000 then
+        raise exception 'n must be between 1 and 1000000, not %', coalesce(n::text, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'n is the most messages that one claim takes.';
+    end if;
+    if lease <= interval '0' then
+        raise exception 'lease must be longer than zero'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Leave it out to use the queue''s lease.';
+    end if;
+    if v_queue.mode = 'archive' then
+        raise exception 'queue "%" is an archive: it stores and does not deliver', claim.topic
+            using errcode = 'feature_not_supported',
+                  hint = 'Subscribe another queue to the topic, or use pgq.peek to look.';
+    end if;
+    if filter = '{}' then
+        filter := null;
+    end if;
+
+    if key is not null then
+        -- Callers of one name take turns, so that the second finds what the first has claimed.
+        perform pg_advisory_xact_lock(v_queue.queue_id, hashtext(key));
+        select l.lease_id into v_lease_id from pgq.lease l
+        where l.queue_id = v_queue.queue_id and l.key = claim.key limit 1;
+        if found then
+            update pgq.lease l set until = v_now + coalesce(claim.lease, v_queue.lease)
+            where l.lease_id = v_lease_id
+              and l.until < v_now + coalesce(claim.lease, v_queue.lease);
+            return query select * from pgq.leased(v_lease_id);
+            return;
+        end if;
+    end if;
+    if v_queue.paused then
+        return;
+    end if;
+
+    -- A session looks after its queue at most ten times a second, or when it finds too little.
+    v_tick := v_queue.queue_id || ' ' || floor(extract(epoch from v_now) * 10);
+    if current_setting('pgq.tick', true) is distinct from v_tick then
+        perform set_config('pgq.tick', v_tick, false);
+        perform pgq._upkeep(v_queue, 10000, v_now);
+    end if;
+    for i in 1 .. 5 loop
+        if filter is null then
+            v_taken := pgq._take(v_queue, n, v_now);
+        else
+            v_taken := pgq._take_matching(v_queue, filter, n, v_now);
+        end if;
+        exit when v_taken.size > 0;
+        -- Found nothing: look for what is due; or wait a moment for those who are taking a part of
+        -- a set, because the rest of it is for us.
+        continue when i = 1 and pgq._upkeep(v_queue, 10000, v_now) > 0;
+        exit when v_taken.missed is null or v_taken.missed = '{}'
+            or not pgq._await_rows(v_taken.missed);
+    end loop;
+    if v_taken.size = 0 then
+        return;
+    end if;
+
+    v_lease_id := nextval('pgq.lease_id');
+    v_until := v_now + coalesce(lease, v_queue.lease);
+    if cardinality(v_taken.sets) = 1 then
+        insert into pgq.lease (lease_id, part, queue_id, attempt, size, pid, grouped, claimed_at,
+                               until, holder, client, key, failures, ids)
+        values (v_lease_id, 1, v_queue.queue_id, v_taken.attempts[1] + 1, v_taken.size,
+                pg_backend_pid(), v_taken.grouped[1], v_now, v_until,
+                nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
+                v_taken.failures[1], v_taken.sets[1]);
+    else
+        insert into pgq.lease (lease_id, part, queue_id, attempt, size, pid, grouped, claimed_at,
+                               until, holder, client, key, failures, ids)
+        select v_lease_id, row_number() over (), v_queue.queue_id, p.attempt + 1,
+               pgq._set_size(p.ids), pg_backend_pid(), p.grouped, v_now, v_until,
+               nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
+               p.failures, p.ids
+        from (
+            select u.attempt, u.failures, u.grouped, range_agg(u.ids) as ids
+            from unnest(v_taken.sets, v_taken.attempts, v_taken.failures, v_taken.grouped)
+                u (ids, attempt, failures, grouped)
+            group by 1, 2, 3
+        ) p;
+    end if;
+    return query
+        select v_lease_id, m.id, m.topic, m.priority, u.attempt + 1, m.headers, m.payload,
+               m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key, m.published_at,
+               m.expires_at, v_until
+        from unnest(v_taken.sets, v_taken.attempts) with ordinality u (ids, attempt, i)
+        cross join lateral unnest(u.ids) r
+        join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+        order by u.i, m.id;
+end
+$$;
+comment on function pgq.claim(text, jsonb, int, interval, text) is
+    'Takes up to n messages of a queue that match the filter, in delivery order, and holds them '
+    'for the lease. All rows of a call share one lease_id, the token for ack, nack, bury and '
+    'extend. With a key the claim has a name: the same key returns the same messages until they '
+    'are acknowledged.';
+revoke all on function pgq.claim(text, jsonb, int, interval, text) from public;

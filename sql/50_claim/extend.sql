@@ -1,0 +1,32 @@
+-- The lease lasts from now for the given time, or for the queue's.
+create or replace function pgq.extend(lease_id bigint, lease interval default null)
+returns timestamptz
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := pgq.now();
+    v_until timestamptz;
+begin
+    if extend.lease <= interval '0' then
+        raise exception 'lease must be longer than zero'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'To give messages back use pgq.nack.';
+    end if;
+    update pgq.lease l
+    set until = v_now + coalesce(extend.lease, q.lease)
+    from pgq.queue q
+    where l.lease_id = extend.lease_id and q.queue_id = l.queue_id
+    returning l.until into v_until;
+    if not found then
+        raise exception 'lease % is lost', coalesce(extend.lease_id::text, 'null')
+            using errcode = 'QU003',
+                  hint = 'It was ended, or it expired and its messages are with another consumer.';
+    end if;
+    return v_until;
+end
+$$;
+comment on function pgq.extend(bigint, interval) is
+    'Holds the messages of a lease for longer: the given time (null: the queue''s lease) from now. '
+    'Returns until when. QU003 if the lease is lost.';
+revoke all on function pgq.extend(bigint, interval) from public;
