@@ -20,6 +20,9 @@ from harness.paths import ROOT
 from harness.report import Report
 from pgq import __version__, embedded
 
+sys.path.insert(0, str(ROOT / "sql"))
+import build
+
 PYTHON = ["python", "sql", "test"]
 CONFIG = str(ROOT / "python" / "pyproject.toml")
 WIDTH = 100
@@ -54,6 +57,7 @@ def run(report: Report) -> None:
     report.check("ruff format", tool("ruff", "format", "--check", "--quiet", *PYTHON))
     report.check("mypy", tool("mypy"))
     report.check("layout of the SQL sources", layout())
+    report.check("chapters look down", chapters())
     report.check("pgspot", pgspot())
     report.check("plpgsql_check", plpgsql_check())
 
@@ -89,10 +93,31 @@ def layout() -> str:
     return "\n".join(wrong)
 
 
+def chapters() -> str:
+    """Return the references to functions of a later chapter, and those between 40 and 50."""
+    sources = build.read_sources(ROOT, __version__)
+    home = {
+        name: source.chapter
+        for source in sources
+        for name in re.findall(
+            r"^create or replace (?:function|procedure|view) pgq\.(\w+)", source.text, re.MULTILINE
+        )
+    }
+    wrong = []
+    for source in sources:
+        code = re.sub(r"--.*|'(?:[^']|'')*'", "", source.text)  # hints may name anything
+        for name in sorted(set(re.findall(r"\bpgq\.(\w+)\s*\(", code))):
+            there = home.get(name, 0)
+            if there > source.chapter or (source.chapter, there) == (50, 40):
+                wrong.append(f"{source.path}: knows pgq.{name} of chapter {there}")
+    return "\n".join(wrong)
+
+
 def pgspot() -> str:
     """Return what pgspot finds in the install script."""
     script = (ROOT / "extension" / f"pgq--{__version__}.sql").read_text(encoding="utf-8")
-    script = re.sub(r"^\\.*", "", script, flags=re.MULTILINE)
+    script = re.sub(r"^\\echo .*", "", script, flags=re.MULTILINE)
+    script = script.replace("\n\\", "\n \\")  # pgspot would take it for a command of psql
     script = script.encode("ascii", "replace").decode()  # so that bytes and characters agree
     whole: list[str] = []
     outside: list[str] = []
