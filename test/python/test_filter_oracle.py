@@ -1,0 +1,456 @@
+"""The compiled filter and the oracle give the same answer for any document and message."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+from filter_oracle import InvalidFilter, Message, Test, World, compile_filter
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+EXAMPLES = int(os.environ.get("PGQ_EXAMPLES", "300"))
+compared = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+    ],
+)
+
+
+def short(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """The same strategy, but hypothesis need not write pages to name it."""
+
+    @st.composite
+    def part(draw: st.DrawFn) -> Any:
+        return draw(strategy)
+
+    return part()
+
+
+texts = st.sampled_from(
+    ["", "a", "A", "b", "ab", "aB", "abc", "5", "a.b", "a.b.c", "b.a", "a%", "a_b", "a*b", "%", "*",
+     "\\", "a\\", "a\nb", "a\n", '"', "'; drop table x; --", "$$", "日本", "😀", "\x01",
+     "(?i)a", "[a]", "2030-01-01", "null", "a.", ".", "..", "-1"]
+)  # fmt: skip
+numbers = st.one_of(
+    st.integers(-3, 12),
+    st.sampled_from([Decimal("5.0"), Decimal("2.5"), Decimal("-0.5"), 10**30, Decimal("1e40")]),
+)
+scalars = st.one_of(texts, numbers, st.booleans(), st.none())
+keys = st.sampled_from(["k", "a", "b"])
+odd_keys = st.sampled_from(["k", "a.b", '"', "$gt", "1", " ", "é", "\\", "@", "a b"])
+
+
+def structures(leaves: int = 6) -> st.SearchStrategy[Any]:
+    return short(
+        st.recursive(
+            short(scalars),
+            lambda part: st.one_of(
+                st.lists(part, max_size=3), st.dictionaries(keys | odd_keys, part, max_size=3)
+            ),
+            max_leaves=leaves,
+        )
+    )
+
+
+operands = structures(4)
+field_names = st.one_of(
+    keys,
+    keys.map("headers.{}".format),
+    keys.map("payload.{}".format),
+    st.tuples(st.sampled_from(["headers", "payload"]), keys, keys).map(".".join),
+    keys.map("payload.{}".format),
+)
+moments = st.sampled_from(
+    ["2030-01-01", "2030-01-01T00:00:00Z", "2030-01-01 00:00", "2029-12-31T23:00:00-01:00",
+     "2030-01-01T00:00:00.5+00", {"$now": "0 s"}, {"$now": "-1 hour"}, {"$now": "2 days"}]
+)  # fmt: skip
+patterns = st.one_of(
+    texts.filter(lambda s: not s.endswith("\\")),
+    st.lists(st.sampled_from(["a", "b", "%", "_", "\\%", "\\_", "\n", "."]), max_size=5).map(
+        "".join
+    ),
+)
+wildcards = st.lists(
+    st.sampled_from(["a", "b", "*", "\\*", "\\\\", "\n", ".", "%"]), max_size=5
+).map("".join)
+topics = st.lists(st.sampled_from(["a", "b", "c", "*", "#", "日本"]), min_size=1, max_size=4).map(
+    ".".join
+)
+regexes = st.lists(
+    st.sampled_from(["a", "b", ".", "[ab]", "(a|b)", "a*", "b+", "^", "$", "\\.", "(?:ab)?", "日"]),
+    max_size=4,
+).map("".join)
+
+
+def one(name: str, operand: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return operand.map(lambda value: {name: value})
+
+
+alternatives = short(
+    st.one_of(
+        scalars,
+        scalars,
+        one("prefix", texts),
+        one("suffix", texts),
+        one("prefix", one("equals-ignore-case", texts)),
+        one("suffix", one("equals-ignore-case", texts)),
+        one("equals-ignore-case", texts),
+        one("wildcard", wildcards),
+        one("exists", st.booleans()),
+        one("numeric", numbers.map(lambda n: ["=", n])),
+        one("numeric", numbers.map(lambda n: [">", n])),
+        one("numeric", st.tuples(numbers, numbers).map(lambda n: [">=", n[0], "<", n[1]])),
+        one("anything-but", scalars | st.lists(scalars, min_size=1, max_size=3)),
+        one("anything-but", one("prefix", texts | st.lists(texts, min_size=1, max_size=2))),
+        one("anything-but", one("suffix", texts)),
+        one("anything-but", one("equals-ignore-case", st.lists(texts, min_size=1, max_size=2))),
+        one("anything-but", one("wildcard", wildcards)),
+    )
+)
+bounds = texts | numbers
+order_operators = st.sampled_from(["$gt", "$gte", "$lt", "$lte"])
+large_lists = st.one_of(
+    st.lists(scalars, min_size=1, max_size=4),
+    st.lists(st.integers(-20, 20), min_size=8, max_size=30),
+    st.lists(st.text("abAB日", max_size=3), min_size=5, max_size=30),
+)
+
+
+def operator_tests(fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return short(
+        st.one_of(
+            one("$eq", operands),
+            one("$ne", operands),
+            one("$in", large_lists),
+            one("$nin", large_lists),
+            st.tuples(order_operators, bounds).map(lambda t: dict([t])),
+            one("$between", st.lists(numbers, min_size=2, max_size=2)),
+            one("$between", st.lists(texts, min_size=2, max_size=2)),
+            st.tuples(st.sampled_from(["$like", "$nlike", "$ilike"]), patterns).map(
+                lambda t: dict([t])
+            ),
+            st.tuples(st.sampled_from(["$prefix", "$suffix", "$substr", "$ieq"]), texts).map(
+                lambda t: dict([t])
+            ),
+            one("$wildcard", wildcards),
+            one("$topic", topics),
+            one("$regex", regexes),
+            regexes.map(lambda r: {"$regex": r, "$options": "i"}),
+            st.tuples(st.sampled_from(["$exists", "$isNull"]), st.booleans()).map(
+                lambda t: dict([t])
+            ),
+            one(
+                "$type",
+                st.sampled_from(["string", "number", "boolean", "null", "array", "object"]),
+            ),
+            one("$all", st.lists(operands, min_size=1, max_size=2)),
+            one("$size", st.integers(0, 3)),
+            one("$contains", operands.map(lambda v: "a" if v is None else v)),
+            st.tuples(st.sampled_from([1, 2, 3, -2, 5]), st.integers(-1, 2)).map(
+                lambda t: {"$mod": list(t)}
+            ),
+            one("$elemMatch", fields),
+        )
+    )
+
+
+def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    return {k: v for part in parts for k, v in part.items()}
+
+
+def below(fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """What may stand in the place of a test, given what may stand deeper."""
+    test = operator_tests(fields)
+    return short(
+        st.one_of(
+            scalars,
+            st.lists(alternatives, min_size=1, max_size=3),
+            test,
+            st.tuples(test, test).map(lambda t: merged(list(t))),
+        )
+    )
+
+
+def logic(part: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.one_of(
+        st.tuples(
+            st.sampled_from(["$and", "$or", "$nor"]), st.lists(part, min_size=1, max_size=3)
+        ).map(lambda t: dict([t])),
+        one("$not", part),
+        one("$const", st.booleans()),
+    )
+
+
+shallow = operator_tests(st.just({"$exists": True}))
+# fields relative to a block, to a field above, or to an element
+relative = short(
+    st.recursive(
+        short(st.dictionaries(keys | st.just("a.k"), below(shallow), min_size=1, max_size=2)),
+        lambda part: st.one_of(
+            logic(part),
+            st.dictionaries(keys, part, min_size=1, max_size=2),
+            st.tuples(st.lists(keys | odd_keys, min_size=1, max_size=2), shallow).map(
+                lambda t: {"$path": t[0], **t[1]}
+            ),
+        ),
+        max_leaves=3,
+    )
+)
+tests = below(relative | shallow)
+message_fields = short(
+    st.one_of(
+        st.tuples(
+            st.sampled_from(["msg.topic", "msg.sender", "msg.priority", "msg.attempt", "msg.id"]),
+            below(shallow),
+        ).map(lambda t: dict([t])),
+        st.tuples(
+            st.sampled_from(["msg.published_at", "msg.expires_at"]),
+            st.one_of(
+                st.none(),
+                st.just("2030-01-01"),
+                st.tuples(order_operators | st.sampled_from(["$eq", "$ne"]), moments).map(
+                    lambda t: dict([t])
+                ),
+                one("$between", st.lists(moments, min_size=2, max_size=2)),
+                one("$exists", st.booleans()),
+                one("$isNull", st.booleans()),
+                st.just([{"anything-but": "2030-01-01"}, None]),
+            ),
+        ).map(lambda t: dict([t])),
+    )
+)
+blocks = short(
+    st.one_of(
+        st.dictionaries(field_names, tests, min_size=1, max_size=2),
+        st.dictionaries(keys, tests, min_size=1, max_size=3),
+        st.dictionaries(keys.map("payload.{}".format), tests, min_size=1, max_size=2),
+        message_fields,
+        st.dictionaries(st.sampled_from(["headers", "payload"]), relative, min_size=1, max_size=2),
+        st.dictionaries(keys, relative, min_size=1, max_size=1),
+        st.tuples(
+            st.sampled_from(["headers", "payload"]),
+            st.lists(odd_keys, min_size=1, max_size=2),
+            shallow,
+        ).map(lambda t: {"$path": [t[0], *t[1]], **t[2]}),
+        st.just({}),
+    )
+)
+filters = short(st.recursive(blocks, logic, max_leaves=4))
+
+payloads = st.one_of(
+    st.dictionaries(keys | odd_keys, structures(), max_size=3),
+    st.dictionaries(keys, structures(), max_size=3),
+    structures(),
+)
+messages = st.builds(
+    Message,
+    headers=st.dictionaries(keys | odd_keys, structures(), max_size=3),
+    payload=payloads,
+    msg=st.fixed_dictionaries(
+        {},
+        optional={
+            "topic": texts,
+            "sender": texts,
+            "priority": st.integers(-3, 12),
+            "attempt": st.integers(1, 5),
+            "id": st.integers(1, 10),
+            "published_at": st.sampled_from([1893456000, 1893452400, 1893369600]),
+            "expires_at": st.sampled_from([1893456000, 1893452400]),
+        },
+    ),
+)
+
+
+def as_json(value: Any) -> str:
+    def write(part: Any) -> str:
+        if isinstance(part, Decimal):
+            return format(part, "f")
+        if isinstance(part, dict):
+            return "{" + ", ".join(f"{json.dumps(k)}: {write(v)}" for k, v in part.items()) + "}"
+        if isinstance(part, list):
+            return "[" + ", ".join(map(write, part)) + "]"
+        return json.dumps(part)
+
+    return write(value)
+
+
+def moment(seconds: int | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+TREE = "select pgq._filter_scope(t), pgq._filter_path(t)::text from pgq._filter_parse(%s::jsonb) t"
+TEST = """
+    select pgq._test_filter(%(path)s::jsonpath, %(scope)s::text, %(headers)s::jsonb,
+        %(payload)s::jsonb, %(topic)s, %(priority)s, %(sender)s, null, null, null, null,
+        %(attempt)s, %(published_at)s, %(expires_at)s, %(id)s, %(now)s)
+"""
+MATCHES = """
+    select pgq.matches(%(filter)s::jsonb, %(headers)s::jsonb, %(payload)s::jsonb,
+        topic => %(topic)s, priority => %(priority)s, sender => %(sender)s, id => %(id)s,
+        attempt => %(attempt)s, published_at => %(published_at)s, expires_at => %(expires_at)s)
+"""
+NOW = 1893456000
+
+
+def valid(document: Any) -> Test:
+    """What the oracle makes of the document; one nested too deeply is no example."""
+    try:
+        return compile_filter(document)
+    except InvalidFilter as error:
+        assume(str(error) != "too deep")
+        raise
+
+
+def parameters(message: Message) -> dict[str, Any]:
+    names = ("topic", "priority", "sender", "attempt", "id")
+    return {
+        **{name: message.msg.get(name) for name in names},
+        "headers": as_json(message.headers),
+        "payload": as_json(message.payload),
+        "published_at": moment(message.msg.get("published_at")),
+        "expires_at": moment(message.msg.get("expires_at")),
+        "now": moment(NOW),
+    }
+
+
+@compared
+@given(document=filters, sample=st.lists(messages, min_size=1, max_size=4))
+def test_the_compiled_filter_agrees_with_the_oracle(
+    db: psycopg.Connection[Any], document: Any, sample: list[Message]
+) -> None:
+    expected = valid(document)
+    row = db.execute(TREE, [as_json(document)]).fetchone()
+    assert row is not None
+    scope, path = row
+    event(scope)
+    for message in sample:
+        answer = expected(World(message, Decimal(NOW)))
+        event(f"{scope}: {answer}")
+        found = db.execute(
+            TEST,
+            {**parameters(message), "path": path, "scope": scope},
+        ).fetchone()
+        assert found == (answer,), (document, message, path)
+
+
+@compared
+@given(document=filters, message=messages)
+def test_matches_agrees_with_the_oracle(
+    db: psycopg.Connection[Any], document: Any, message: Message
+) -> None:
+    if "$now" in as_json(document):
+        return
+    message.msg.setdefault("published_at", NOW)
+    answer = valid(document)(World(message, Decimal(NOW)))
+    found = db.execute(MATCHES, {**parameters(message), "filter": as_json(document)}).fetchone()
+    assert found == (answer,)
+
+
+@compared
+@given(document=filters, message=messages)
+def test_the_complement_matches_just_what_the_filter_does_not(
+    db: psycopg.Connection[Any], document: Any, message: Message
+) -> None:
+    valid({"$not": document})
+    both = [
+        db.execute(MATCHES, {**parameters(message), "filter": as_json(chosen)}).fetchone()
+        for chosen in (document, {"$not": document})
+    ]
+    assert sorted(map(str, both)) == ["(False,)", "(True,)"]
+
+
+@compared
+@given(document=filters, message=messages, lane=st.sets(keys, max_size=2))
+def test_a_weakened_filter_keeps_every_match(
+    db: psycopg.Connection[Any], document: Any, message: Message, lane: set[str]
+) -> None:
+    answer = valid(document)(World(message, Decimal(NOW)))
+    row = db.execute(
+        """
+        select w.final, pgq._filter_scope(w.tree),
+            jsonb_path_match(%s::jsonb, pgq._filter_path(w.tree), '{}', true)
+        from pgq._filter_weaken(pgq._filter_parse(%s::jsonb), %s::text[]) as w
+        """,
+        [
+            as_json({k: v for k, v in message.headers.items() if k in lane}),
+            as_json(document),
+            sorted(lane),
+        ],
+    ).fetchone()
+    assert row is not None
+    final, scope, kept = row
+    assert scope == "headers"
+    assert kept or not answer
+    assert kept == answer or not final
+    event(f"final {final}, kept {kept}, answer {answer}")
+
+
+SPOILERS = (
+    "$foo $and $not $eq $gt $regex $options $path $now $size $const $mod $elemMatch $like $between "
+    "$exists $in $topic headers payload msg k 1a payload. payload.k. .k foo.bar msg.size headers.k "
+    "prefix numeric anything-but cidr exists "
+)
+
+
+def spoil(draw: st.DrawFn, document: Any) -> Any:
+    """The document with one part replaced, renamed, added or wrapped."""
+    if isinstance(document, dict) and document and draw(st.integers(0, 3)) > 0:
+        key = draw(st.sampled_from(sorted(document)))
+        rest = {k: v for k, v in document.items() if k != key}
+        return {**rest, key: spoil(draw, document[key])}
+    if isinstance(document, list) and document and draw(st.integers(0, 3)) > 0:
+        index = draw(st.integers(0, len(document) - 1))
+        return [spoil(draw, v) if i == index else v for i, v in enumerate(document)]
+    name = draw(st.sampled_from(SPOILERS.split(" ")))
+    part: Any = draw(st.one_of(operands, regexes, st.just({}), st.just([]), st.just(document)))
+    match draw(st.integers(0, 3)):
+        case 0:
+            return part
+        case 1 if isinstance(document, dict):
+            return {**document, name: part}
+        case 2 if isinstance(document, list):
+            return [*document, part]
+        case _:
+            return {name: document}
+
+
+@st.composite
+def spoilt(draw: st.DrawFn) -> Any:
+    document = draw(filters)
+    for _ in range(draw(st.integers(1, 2))):
+        document = spoil(draw, document)
+    return document
+
+
+@compared
+@given(document=spoilt())
+def test_a_document_is_refused_by_both_or_by_none(
+    db: psycopg.Connection[Any], document: Any
+) -> None:
+    try:
+        compile_filter(document)
+        valid = True
+    except InvalidFilter:
+        valid = False
+    event(f"valid {valid}")
+    refusal = None
+    try:
+        db.execute("select pgq.compile_filter(%s::jsonb)", [as_json(document)])
+    except psycopg.Error as error:
+        refusal = error
+    assert (refusal is None) == valid, document
+    if refusal is not None:
+        assert refusal.sqlstate == "QU004", refusal
+        assert refusal.diag.message_primary is not None
+        assert "\n" not in refusal.diag.message_primary
+        assert refusal.diag.message_detail
+        assert refusal.diag.message_hint
