@@ -44,7 +44,7 @@ help: ## list the targets
 	@echo 'make uninstall       remove from a server'
 
 .PHONY: demo
-demo: $(pgq_venv)/demo.stamp ## one message's whole life, on a PostgreSQL of its own
+demo: $(pgq_venv)/demo.stamp build ## one message's whole life, on a PostgreSQL of its own
 	@$(pgq_py) -m pgq.demo
 
 .PHONY: test
@@ -85,7 +85,7 @@ bench: $(pgq_venv)/bench.stamp build ## measure, side by side with others (BENCH
 
 .PHONY: build
 build: ## build the scripts in extension/ from sql/
-	@$(if $(wildcard $(pgq_py)),$(pgq_py),python3) sql/build.py
+	@if test -x $(pgq_py); then $(pgq_py) sql/build.py; else python3 sql/build.py; fi
 
 .PHONY: docs
 docs: $(pgq_venv)/demo.stamp build ## build the reference extension/pgq.md from the catalog

@@ -81,9 +81,7 @@ class Story:
         )
 
         self._say("Nothing is lost: it is a dead letter now, whole, and says why:")
-        self._show(
-            "select message_id, reason, error, attempts, headers, payload from pgq.dead_letter"
-        )
+        self._show("select message_id, reason, error, attempts, payload from pgq.dead_letter")
 
         self._say("The bank is back. Replay, claim, acknowledge:")
         self._show("select pgq.replay('orders') as replayed")
