@@ -1,5 +1,6 @@
 -- Refuses a text operand that is too long, or that PostgreSQL cannot compile.
--- Catching the error takes a subtransaction: parallel workers cannot start one before PostgreSQL 17.
+-- Catching the error takes a subtransaction, which a parallel plan cannot start before
+-- PostgreSQL 17.
 create or replace function pgq._filter_check_pattern(operator text, pattern jsonb, at text)
 returns void
 language plpgsql immutable parallel unsafe

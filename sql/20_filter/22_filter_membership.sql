@@ -1,4 +1,4 @@
--- The field equals one of these scalars. The fields of msg have no JSON null: there null is missing.
+-- The field equals one of these scalars. In msg there is no JSON null: null means missing.
 create or replace function pgq._filter_membership(
     scope text, path text[], operands jsonb, at text)
 returns jsonb

@@ -1,4 +1,5 @@
--- Which part of a message a tree looks at: headers, payload, or message for anything more.
+-- Which part of a message a tree looks at: headers, payload, content for both, or message if the
+-- message's own fields are needed too: those cost the most to prepare.
 create or replace function pgq._filter_scope(tree jsonb)
 returns text
 language plpgsql immutable strict parallel safe
@@ -18,14 +19,14 @@ begin
     end if;
     for v_tree in select jsonb_array_elements(tree -> 'of') loop
         v_child := pgq._filter_scope(v_tree);
-        if v_child = 'message' or v_child <> v_scope then
+        if v_child = 'message' then
             return 'message';
         end if;
-        v_scope := v_child;
+        v_scope := case when v_child <> v_scope then 'content' else v_child end;
     end loop;
     return v_scope;
 end
 $$;
 comment on function pgq._filter_scope(jsonb) is
-    'The part of a message that a syntax tree looks at: headers, payload or message.';
+    'The part of a message that a syntax tree looks at: headers, payload, content, message.';
 revoke all on function pgq._filter_scope(jsonb) from public;

@@ -5,7 +5,7 @@ language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- the order of text is that of its UTF-8 bytes, as in jsonpath, whatever the database's encoding
+    -- text is ordered by its UTF-8 bytes, as in jsonpath, whatever the database's encoding
     return (
         select pgq._filter_join('||', array_agg(g.condition order by g.type))
         from (

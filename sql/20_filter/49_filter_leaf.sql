@@ -9,7 +9,10 @@ declare
     v_operator constant text := leaf ->> 'op';
     v_value constant jsonb := leaf -> 'value';
     v_scope constant text := leaf ->> 'in';
-    v_path text := case root when 'item' then '@' when 'message' then format('$."%s"', v_scope)
+    v_path text := case
+        when root = 'item' then '@'
+        when root = 'message' then format('$."%s"', v_scope)
+        when root = 'content' and v_scope = 'headers' then '$"headers"'
         else '$' end;
     v_conditions text[] := '{}';
     v_parent text;

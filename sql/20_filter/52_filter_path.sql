@@ -1,5 +1,7 @@
 -- Syntax tree -> jsonpath that is true or false on any message: run it with
--- jsonb_path_match(target, path, vars, silent => true). $ is what pgq._filter_scope says.
+-- jsonb_path_match(target, path, vars, silent => true). $ is the headers, the payload or the whole
+-- document, as pgq._filter_scope says; for content it is the payload, and $headers a variable, so
+-- that a large payload is not copied.
 -- Headers run in strict mode, which is twice as fast: nothing has to be kept from looking into
 -- arrays. The payload needs lax mode, which does look into them.
 create or replace function pgq._filter_path(tree jsonb)

@@ -10,12 +10,14 @@ return path is null or pg_catalog.jsonb_path_match(
     case scope
         when 'headers' then coalesce(headers, '{}')
         when 'payload' then coalesce(payload, 'null')
+        when 'content' then coalesce(payload, 'null')
         else pgq._message_document(headers, payload, topic, priority, sender, recipient, reply_to,
             correlation_id, group_key, attempt, published_at, expires_at, id) end,
     path,
     case scope
         when 'headers' then '{}'
         when 'payload' then '{}'
+        when 'content' then pg_catalog.jsonb_build_object('headers', headers)
         else pg_catalog.jsonb_build_object('now', extract(epoch from now)) end,
     true);
 comment on function pgq._test_filter(jsonpath, text, jsonb, jsonb, text, int, text, text, text,
