@@ -1,0 +1,156 @@
+-- What is not a filter is refused with QU004, the place in DETAIL and the cure in HINT.
+begin;
+select no_plan();
+
+create function pg_temp.refusal(filter jsonb) returns text language plpgsql as $$
+declare
+    v_message text;
+    v_detail text;
+    v_hint text;
+begin
+    perform pgq.compile_filter(filter);
+    return 'accepted';
+exception when sqlstate 'QU004' then
+    get stacked diagnostics v_message = message_text, v_detail = pg_exception_detail,
+        v_hint = pg_exception_hint;
+    return case
+        when v_hint = '' or v_message ~ '[\n]' or v_message !~ '^invalid filter: ' then 'bad form'
+        else v_detail end;
+end
+$$;
+
+create temp table refused (filter jsonb, place text, why text);
+insert into refused values
+    ('"a"', '$', 'a filter is an object'),
+    ('[]', '$', 'a list is no filter'),
+    ('true', '$', 'a boolean is no filter'),
+    ('{"$foo": 1}', '$.$foo', 'an unknown operator outside a field is refused'),
+    ('{"$gt": 1}', '$.$gt', 'an operator needs a field'),
+    ('{"k": {"$foo": 1}}', '$.k.$foo', 'an unknown operator is refused'),
+    ('{"k": {"$EQ": 1}}', '$.k.$EQ', 'operators are case-sensitive'),
+    ('{"k": {}}', '$.k', 'an empty test is refused'),
+    ('{"k": []}', '$.k', 'an empty list is refused'),
+    ('{"k": {"$gt": 1, "x": 2}}', '$.k', 'operators and fields do not mix'),
+    ('{"k": {"$not": {"$gt": 1}}}', '$.k.$not.$gt', '$not stands outside the field'),
+    ('{"k": {"$gt": 1, "$or": [{}]}}', '$.k.$or', 'logic does not stand beside operators'),
+    ('{"": 1}', '$.', 'an empty key is refused'),
+    ('{"1a": 1}', '$.1a', 'a key starts with a letter'),
+    ('{"a b": 1}', '$.a b', 'a key has no space'),
+    ('{"a''b": 1}', '$.a''b', 'a key has no quote'),
+    ('{"a\n": 1}', E'$.a\n', 'a key has no newline'),
+    ('{"é": 1}', '$.é', 'a key is ASCII'),
+    ('{"foo.bar": 1}', '$.foo.bar', 'a path starts with a scope'),
+    ('{"payload.": 1}', '$.payload.', 'a path does not end with a dot'),
+    ('{"payload..a": 1}', '$.payload..a', 'a path has no empty key'),
+    ('{".a": 1}', '$..a', 'a path does not start with a dot'),
+    ('{"payload": 1}', '$.payload', 'a scope is not a field'),
+    ('{"payload": [1]}', '$.payload', 'a scope takes no list'),
+    ('{"payload": null}', '$.payload', 'a scope takes no null'),
+    ('{"payload": {"$gt": 1}}', '$.payload.$gt', 'a scope takes no operator'),
+    ('{"msg.size": 1}', '$.msg.size', 'msg has named fields only'),
+    ('{"msg": {"foo": 1}}', '$.msg.foo', 'in a block too'),
+    ('{"msg.topic.a": 1}', '$.msg.topic.a', 'msg fields have no parts'),
+    ('{"msg.topic": {"a": 1}}', '$.msg.topic', 'not even nested'),
+    ('{"$and": []}', '$.$and', '$and is not empty'),
+    ('{"$or": {}}', '$.$or', '$or takes a list'),
+    ('{"$nor": "a"}', '$.$nor', '$nor takes a list'),
+    ('{"$or": [{"a": 1}, 5]}', '$.$or[1]', '$or takes filters'),
+    ('{"$not": [1]}', '$.$not', '$not takes a filter'),
+    ('{"$const": 1}', '$.$const', '$const is a boolean'),
+    ('{"$path": ["payload", "a"]}', '$', '$path needs an operator'),
+    ('{"$path": ["payload", "a"], "k": 1}', '$', '$path stands with operators only'),
+    ('{"$path": ["payload", "a"], "$and": [{}]}', '$', '$path takes no logic'),
+    ('{"$path": "payload.a", "$eq": 1}', '$.$path', '$path is a list'),
+    ('{"$path": [], "$eq": 1}', '$.$path', '$path is not empty'),
+    ('{"$path": ["payload"], "$eq": 1}', '$.$path', '$path names a key'),
+    ('{"$path": ["foo", "a"], "$eq": 1}', '$.$path', '$path names a scope'),
+    ('{"$path": ["payload", ""], "$eq": 1}', '$.$path', '$path has no empty key'),
+    ('{"$path": ["payload", 1], "$eq": 1}', '$.$path', '$path holds texts'),
+    ('{"$path": ["msg", "foo"], "$eq": 1}', '$.$path', '$path knows the fields of msg'),
+    ('{"k": {"$in": "a"}}', '$.k.$in', '$in takes a list'),
+    ('{"k": {"$in": []}}', '$.k.$in', '$in is not empty'),
+    ('{"k": {"$nin": []}}', '$.k.$nin', '$nin is not empty'),
+    ('{"k": {"$in": [["a"]]}}', '$.k.$in', '$in takes scalars'),
+    ('{"k": {"$gt": null}}', '$.k.$gt', 'null has no order'),
+    ('{"k": {"$gt": true}}', '$.k.$gt', 'booleans have no order'),
+    ('{"k": {"$lt": [1]}}', '$.k.$lt', 'arrays have no order'),
+    ('{"k": {"$between": [1]}}', '$.k.$between', '$between takes two bounds'),
+    ('{"k": {"$between": [1, "a"]}}', '$.k.$between', '$between takes one type'),
+    ('{"k": {"$between": 1}}', '$.k.$between', '$between takes a list'),
+    ('{"k": {"$like": 5}}', '$.k.$like', '$like takes a text'),
+    ('{"k": {"$like": null}}', '$.k.$like', '$like takes no null'),
+    ('{"k": {"$like": "a\\"}}', '$.k.$like', 'a pattern does not end in an escape'),
+    ('{"k": {"$wildcard": "a\\b"}}', '$.k.$wildcard', '$wildcard escapes star and backslash only'),
+    ('{"k": {"$prefix": ["a"]}}', '$.k.$prefix', '$prefix takes a text'),
+    ('{"k": {"$regex": "("}}', '$.k.$regex', 'a regular expression must compile'),
+    ('{"k": {"$regex": "a{2,1}"}}', '$.k.$regex', 'and make sense'),
+    ('{"k": {"$regex": "(a)\\1"}}', '$.k.$regex', 'back-references are refused'),
+    ('{"k": {"$regex": "(a)\\\\\\1"}}', '$.k.$regex', 'also after an escaped backslash'),
+    ('{"k": {"$regex": "(a{1,255}){1,255}"}}', '$.k.$regex', 'a huge expression is refused'),
+    ('{"k": {"$regex": "a", "$options": "x"}}', '$.k.$regex', 'the only option is i'),
+    ('{"k": {"$regex": "a", "$options": null}}', '$.k.$regex', 'null is no option'),
+    ('{"k": {"$options": "i"}}', '$.k.$options', '$options belongs to $regex'),
+    ('{"k": {"$topic": "ord*"}}', '$.k.$topic', 'a wildcard is a whole word'),
+    ('{"k": {"$topic": "a..b"}}', '$.k.$topic', 'a topic has no empty word'),
+    ('{"k": {"$topic": ""}}', '$.k.$topic', 'a topic is not empty'),
+    ('{"k": {"$exists": "yes"}}', '$.k.$exists', '$exists takes a boolean'),
+    ('{"k": {"$isNull": 1}}', '$.k.$isNull', '$isNull takes a boolean'),
+    ('{"k": {"$type": "int"}}', '$.k.$type', '$type knows JSON types'),
+    ('{"k": {"$type": null}}', '$.k.$type', '$type takes a name'),
+    ('{"k": {"$all": []}}', '$.k.$all', '$all is not empty'),
+    ('{"k": {"$size": -1}}', '$.k.$size', 'a size is not negative'),
+    ('{"k": {"$size": 1.5}}', '$.k.$size', 'a size is whole'),
+    ('{"k": {"$size": "1"}}', '$.k.$size', 'a size is a number'),
+    ('{"k": {"$elemMatch": {}}}', '$.k.$elemMatch', '$elemMatch asks something'),
+    ('{"k": {"$elemMatch": 1}}', '$.k.$elemMatch', '$elemMatch takes an object'),
+    ('{"k": {"$elemMatch": {"$gt": 1, "a": 2}}}', '$.k.$elemMatch', '$elemMatch does not mix'),
+    ('{"k": {"$contains": null}}', '$.k.$contains', '$contains takes no null'),
+    ('{"k": {"$mod": [0, 1]}}', '$.k.$mod', 'nothing is divided by 0'),
+    ('{"k": {"$mod": [2]}}', '$.k.$mod', '$mod takes two numbers'),
+    ('{"k": {"$mod": [2.5, 1]}}', '$.k.$mod', '$mod takes whole numbers'),
+    ('{"k": {"$mod": ["2", 1]}}', '$.k.$mod', '$mod takes numbers'),
+    ('{"k": {"$gt": {"$now": "1 h"}}}', '$.k.$gt', '$now is for timestamps'),
+    ('{"k": {"$eq": {"$now": "1 h"}}}', '$.k.$eq', '$now is for timestamps, in $eq too'),
+    ('{"k": {"$now": "1 h"}}', '$.k.$now', '$now is an operand'),
+    ('{"msg.published_at": 5}', '$.msg.published_at', 'a number is no timestamp'),
+    ('{"msg.published_at": "now"}', '$.msg.published_at', 'now would stand still'),
+    ('{"msg.published_at": "infinity"}', '$.msg.published_at', 'infinity is no moment'),
+    ('{"msg.published_at": "2030-13-01"}', '$.msg.published_at', 'there is no month 13'),
+    ('{"msg.published_at": "01.02.2030"}', '$.msg.published_at', 'timestamps are ISO 8601'),
+    ('{"msg.published_at": {"$like": "2030%"}}', '$.msg.published_at.$like', 'and are not text'),
+    ('{"msg.published_at": {"$gt": {"$now": "soon"}}}', '$.msg.published_at.$gt',
+        'soon is no interval'),
+    ('{"msg.published_at": {"$gt": {"$now": 5}}}', '$.msg.published_at.$gt',
+        'an interval is a text'),
+    ('{"msg.published_at": {"$gt": {"$now": "1 h", "a": 1}}}', '$.msg.published_at.$gt',
+        '$now stands alone'),
+    ('{"k": [["a"]]}', '$.k[0]', 'a list holds no list'),
+    ('{"k": [{}]}', '$.k[0]', 'a list holds no empty object'),
+    ('{"k": ["a", {"prefix": "a", "suffix": "b"}]}', '$.k[1]', 'one operator per object'),
+    ('{"k": [{"$gt": 1}]}', '$.k[0].$gt', 'no $operators in a list'),
+    ('{"k": [{"cidr": "10.0.0.0/8"}]}', '$.k[0].cidr', 'cidr is not supported'),
+    ('{"k": [{"prefix": 1}]}', '$.k[0].prefix', 'prefix takes a text'),
+    ('{"k": [{"prefix": {"suffix": "a"}}]}', '$.k[0].prefix', 'prefix takes equals-ignore-case'),
+    ('{"k": [{"exists": 1}]}', '$.k[0].exists', 'exists takes a boolean'),
+    ('{"k": [{"numeric": [">"]}]}', '$.k[0].numeric', 'numeric takes pairs'),
+    ('{"k": [{"numeric": ["!", 1]}]}', '$.k[0].numeric', 'numeric knows five comparisons'),
+    ('{"k": [{"numeric": [">", "1"]}]}', '$.k[0].numeric', 'numeric takes numbers'),
+    ('{"k": [{"numeric": [">", 1, ">=", 2]}]}', '$.k[0].numeric', 'numeric bounds each end once'),
+    ('{"k": [{"numeric": ["=", 1, "<", 2]}]}', '$.k[0].numeric', '= stands alone'),
+    ('{"k": [{"numeric": []}]}', '$.k[0].numeric', 'numeric is not empty'),
+    ('{"k": [{"anything-but": []}]}', '$.k[0].anything-but', 'anything-but is not empty'),
+    ('{"k": [{"anything-but": {"numeric": [">", 1]}}]}', '$.k[0].anything-but',
+        'anything-but takes text operators'),
+    ('{"k": [{"anything-but": {}}]}', '$.k[0].anything-but', 'anything-but takes one of them');
+
+select is(pg_temp.refusal(r.filter), 'At ' || r.place || '.', r.why) from refused as r;
+
+select throws_ok($$select pgq.matches('{"k": {"$foo": 1}}', '{}')$$, 'QU004', null,
+    'matches refuses an invalid filter');
+select throws_ok($$select pgq._filter_parse('{"k": {"$foo": 1}}')$$, 'QU004',
+    'invalid filter: unknown operator $foo', 'the message names the operator');
+select throws_ok($$select '{"k": "\u0000"}'::jsonb$$, '22P05', null,
+    'a null character cannot even be written');
+
+select * from finish();
+rollback;

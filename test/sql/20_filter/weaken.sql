@@ -1,0 +1,55 @@
+-- The weaker filter that looks at some headers only, and what a tree reads.
+begin;
+select plan(24);
+
+create function pg_temp.weak(filter jsonb, keys text[]) returns text language sql as $$
+    select w.tree::text || case when w.final then ' final' else '' end
+    from pgq._filter_weaken(pgq._filter_parse(filter), keys) as w
+$$;
+create function pg_temp.same(filter jsonb, keys text[], weaker jsonb, is_final boolean, why text)
+returns text language sql as $$
+    select is(pg_temp.weak(filter, keys),
+        pgq._filter_parse(weaker)::text || case when is_final then ' final' else '' end, why)
+$$;
+
+select pg_temp.same('{"a": 1}', '{a}', '{"a": 1}', true, 'a test of a key stays');
+select pg_temp.same('{"a": 1}', '{b}', '{}', false, 'a test of another field is given up');
+select pg_temp.same('{"a": 1, "b": 2}', '{a}', '{"a": 1}', false, 'and keeps what is known');
+select pg_temp.same('{"$or": [{"a": 1}, {"b": 2}]}', '{a}', '{}', false,
+    'or with something unknown is unknown');
+select pg_temp.same('{"$or": [{"a": 1}, {"b": 2}]}', '{a,b}', '{"$or": [{"a": 1}, {"b": 2}]}', true,
+    'or of known keys stays');
+select pg_temp.same('{"$not": {"a": 1}}', '{a}', '{"$not": {"a": 1}}', true,
+    'a complement of a key stays');
+select pg_temp.same('{"$not": {"b": 1}}', '{a}', '{}', false,
+    'a complement of another field is given up, not turned into false');
+select pg_temp.same('{"$not": {"a": 1, "b": 2}}', '{a}', '{}', false,
+    'a complement of and is or');
+select pg_temp.same('{"$nor": [{"a": 1}, {"b": 2}]}', '{a}', '{"$not": {"a": 1}}', false,
+    'a complement of or is and');
+select pg_temp.same('{"a": {"$ne": 1}}', '{a}', '{"a": {"$ne": 1}}', true, '$ne of a key stays');
+select pg_temp.same('{"payload.a": 1}', '{a}', '{}', false, 'a payload field is no header');
+select pg_temp.same('{"msg.topic": "x"}', '{topic}', '{}', false, 'a field of msg is no header');
+select pg_temp.same('{"headers.a.b": 1}', '{a}', '{"headers.a.b": 1}', true,
+    'what lies below a key is known');
+select pg_temp.same('{}', '{a}', '{}', true, 'everything stays everything');
+select pg_temp.same('{"$const": false}', '{}', '{"$const": false}', true, 'nothing stays nothing');
+select pg_temp.same('{"a": {"$elemMatch": {"b": 1}}, "payload.x": 1}', '{a}',
+    '{"a": {"$elemMatch": {"b": 1}}}', false, 'the fields of an element belong to its key');
+select is(
+    (select jsonb_path_match('{}', pgq._filter_path(w.tree), '{}', true)
+        from pgq._filter_weaken(pgq._filter_parse('{"a": {"$exists": false}, "b": 1}'),
+            '{a}') as w),
+    true, 'a missing key is missing in the weaker filter, too');
+
+select is(pgq._filter_scope(pgq._filter_parse(f.filter)), f.scope,
+    coalesce(f.filter::text, 'NULL') || ' reads ' || f.scope)
+from (values
+    (null::jsonb, 'headers'), ('{"a": 1}', 'headers'), ('{"payload.a": 1}', 'payload'),
+    ('{"a": 1, "payload.a": 1}', 'content'),
+    ('{"$not": {"$or": [{"payload.a": 1}, {"headers.b": 1}, {"payload.c": 1}]}}', 'content'),
+    ('{"msg.id": 1}', 'message'),
+    ('{"payload.a": {"$elemMatch": {"b": 1}}}', 'payload')) as f (filter, scope);
+
+select * from finish();
+rollback;
