@@ -12,6 +12,7 @@ create table pgq.queue (
     dedup_window interval not null,
     on_expiry    text not null,
     set_size     int not null,
+    journal      text not null,
     mode         text not null,
     paused       boolean not null default false,
     created_at   timestamptz not null default now(),
@@ -19,6 +20,7 @@ create table pgq.queue (
     constraint queue_name_unique unique (name),
     constraint queue_mode_known check (mode in ('queue', 'archive')),
     constraint queue_on_expiry_known check (on_expiry in ('dead_letter', 'discard')),
+    constraint queue_journal_known check (journal in ('all', 'failures')),
     constraint queue_set_size_in_range check (set_size between 1 and 1024)
 );
 comment on table pgq.queue is 'Queues and their policies. Written only by create, alter and drop.';
@@ -36,6 +38,8 @@ comment on column pgq.queue.dedup_window is 'How long a dedup key keeps a second
 comment on column pgq.queue.on_expiry is 'Where messages go that expire undelivered.';
 comment on column pgq.queue.set_size is
     'Most ids in one ready row: the granularity at which concurrent claims skip each other.';
+comment on column pgq.queue.journal is
+    'all: acknowledgements are recorded too; failures: only what went wrong.';
 comment on column pgq.queue.mode is 'queue: delivered by claim; archive: only kept in the log.';
 comment on column pgq.queue.paused is 'Claims return nothing while true.';
 revoke all on table pgq.queue from public;

@@ -26,11 +26,15 @@ revoke all on table pgq.binding from public;
 create table pgq.route (
     topic       text not null,
     version     bigint not null,
+    queue_ids   int[] not null,
     binding_ids int[] not null
 );
 create index route_topic_idx on pgq.route (topic, version);
-comment on table pgq.route is 'Learnt answers to: which bindings match this topic?';
+comment on table pgq.route is 'Learnt answers to: who receives this topic?';
 comment on column pgq.route.version is 'The routing version that the answer belongs to.';
+comment on column pgq.route.queue_ids is
+    'Queues that receive every message of the topic and have no lanes.';
+comment on column pgq.route.binding_ids is 'The bindings of the other queues that receive it.';
 revoke all on table pgq.route from public;
 
 create table pgq.routing (

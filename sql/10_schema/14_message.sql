@@ -17,8 +17,7 @@ create table pgq.message (
     dedup_key      text,
     deliver_at     timestamptz,
     expires_at     timestamptz,
-    published_at   timestamptz not null default now(),
-    constraint message_priority_in_range check (priority between -1000 and 1000)
+    published_at   timestamptz not null default now()
 ) partition by list (era);
 
 -- Each partition has a key of its own: dump and restore need it, and the ring makes one key over

@@ -1,17 +1,18 @@
-create sequence pgq.lease_id;
-comment on sequence pgq.lease_id is 'Lease tokens.';
+create sequence pgq.lease_id maxvalue 8388607 cycle;
+comment on sequence pgq.lease_id is 'What tells leases apart that end in the same second.';
 revoke all on sequence pgq.lease_id from public;
 
+-- The token begins with the second in which the lease was to end, so that the primary key finds
+-- expired leases too. Without an index on until, claims are cheaper and extending one is HOT.
 create table pgq.lease (
     lease_id   bigint not null,
-    part       int not null,
-    queue_id   int not null,
-    attempt    int not null,
-    size       int not null,
-    pid        int not null,
-    grouped    boolean not null,
     claimed_at timestamptz not null,
     until      timestamptz not null,
+    queue_id   int not null,
+    part       int not null,
+    attempt    int not null,
+    size       int not null,
+    grouped    boolean not null,
     holder     text,
     client     inet,
     key        text,
@@ -22,10 +23,10 @@ create table pgq.lease (
     autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off,
     fillfactor = 80
 );
-create index lease_until_idx on pgq.lease (queue_id, until);
 create unique index lease_key_idx on pgq.lease (queue_id, key, part) where key is not null;
 comment on table pgq.lease is 'What is being worked on: the sets of one claim, a row per attempt.';
-comment on column pgq.lease.lease_id is 'The token that ack, nack, bury and extend need.';
+comment on column pgq.lease.lease_id is
+    'The token that ack, nack, bury and extend need; made by _new_lease_id.';
 comment on column pgq.lease.part is 'Messages of one claim with another past have a row of their own.';
 comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';
 comment on column pgq.lease.grouped is 'The messages are heads of ordering groups.';

@@ -8,6 +8,9 @@ declare
     v_taken int8range[] := '{}';
     v_left bigint := n;
 begin
+    if int8multirange(range_merge(ids)) = ids then
+        return int8multirange(int8range(lower(ids), least(lower(ids) + n, upper(ids))));
+    end if;
     for v_range in select unnest(ids) loop
         if upper(v_range) - lower(v_range) >= v_left then
             return int8multirange(

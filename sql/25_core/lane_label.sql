@@ -1,6 +1,6 @@
 -- The values of the lane keys, in order. Header values are scalars, so [] can say "missing".
 create or replace function pgq._lane_label(headers jsonb, lane_keys text[]) returns jsonb
-language sql immutable parallel safe
+language sql stable parallel safe
 return jsonb_build_array(
     coalesce(headers -> lane_keys[1], '[]'),
     coalesce(headers -> lane_keys[2], '[]'),

@@ -10,7 +10,8 @@ create or replace function pgq.alter_queue(
     mode text default null,
     dedup_window interval default null,
     on_expiry text default null,
-    set_size int default null
+    set_size int default null,
+    journal text default null
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -33,6 +34,7 @@ begin
     v_queue.dedup_window := coalesce(alter_queue.dedup_window, v_queue.dedup_window);
     v_queue.on_expiry := coalesce(alter_queue.on_expiry, v_queue.on_expiry);
     v_queue.set_size := coalesce(alter_queue.set_size, v_queue.set_size);
+    v_queue.journal := coalesce(alter_queue.journal, v_queue.journal);
     perform pgq._check_policy(v_queue);
 
     -- Ready rows keep the lanes they have. A lane of other keys counts as mixed from now on, and
@@ -48,14 +50,17 @@ begin
         max_attempts = v_queue.max_attempts, backoff = v_queue.backoff,
         max_backoff = v_queue.max_backoff, retention = v_queue.retention, mode = v_queue.mode,
         dedup_window = v_queue.dedup_window, on_expiry = v_queue.on_expiry,
-        set_size = v_queue.set_size
+        set_size = v_queue.set_size, journal = v_queue.journal
     where q.queue_id = v_queue.queue_id;
+    perform pgq._rerouted();
 end
 $$;
 comment on function pgq.alter_queue(
-    text, text[], interval, int, interval, interval, interval, text, interval, text, int) is
+    text, text[], interval, int, interval, interval, interval, text, interval, text, int,
+    text) is
     'Changes the given parts of a queue''s policy; null keeps a part, lane_keys => ''{}'' removes '
     'the lanes. Works on a queue with messages.';
 revoke all on function pgq.alter_queue(
-    text, text[], interval, int, interval, interval, interval, text, interval, text, int)
+    text, text[], interval, int, interval, interval, interval, text, interval, text, int,
+    text)
     from public;

@@ -32,6 +32,9 @@ begin
         when policy.mode is null or policy.mode not in ('queue', 'archive') then
             v_problem := format('unknown mode "%s"', policy.mode);
             v_hint := 'Use queue, or archive to store messages without delivering them.';
+        when policy.journal is null or policy.journal not in ('all', 'failures') then
+            v_problem := format('unknown journal "%s"', policy.journal);
+            v_hint := 'Use all, or failures to leave acknowledgements out.';
         when policy.set_size is null or policy.set_size not between 1 and 1024 then
             v_problem := 'set_size must be between 1 and 1024';
             v_hint := 'It is the most ids in one ready row; 128 suits most queues.';

@@ -10,7 +10,8 @@ create or replace function pgq.create_queue(
     mode text default 'queue',
     dedup_window interval default '5 min',
     on_expiry text default 'dead_letter',
-    set_size int default 128
+    set_size int default 128,
+    journal text default 'all'
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -30,13 +31,15 @@ begin
     v_wanted.dedup_window := create_queue.dedup_window;
     v_wanted.on_expiry := create_queue.on_expiry;
     v_wanted.set_size := create_queue.set_size;
+    v_wanted.journal := create_queue.journal;
     perform pgq._check_policy(v_wanted);
 
     insert into pgq.queue (name, lane_keys, lease, max_attempts, backoff, max_backoff, retention,
-                           mode, dedup_window, on_expiry, set_size)
+                           mode, dedup_window, on_expiry, set_size, journal)
     values (create_queue.name, v_wanted.lane_keys, v_wanted.lease, v_wanted.max_attempts,
             v_wanted.backoff, v_wanted.max_backoff, v_wanted.retention, v_wanted.mode,
-            v_wanted.dedup_window, v_wanted.on_expiry, v_wanted.set_size)
+            v_wanted.dedup_window, v_wanted.on_expiry, v_wanted.set_size,
+            v_wanted.journal)
     on conflict on constraint queue_name_unique do nothing
     returning * into v_present;
 
@@ -69,9 +72,11 @@ begin
 end
 $$;
 comment on function pgq.create_queue(
-    text, text[], interval, int, interval, interval, interval, text, interval, text, int) is
+    text, text[], interval, int, interval, interval, interval, text, interval, text, int,
+    text) is
     'Creates a queue that receives the topic of its name. Returns false if it exists with the same '
     'policy; raises QU002 if it exists with another.';
 revoke all on function pgq.create_queue(
-    text, text[], interval, int, interval, interval, interval, text, interval, text, int)
+    text, text[], interval, int, interval, interval, interval, text, interval, text, int,
+    text)
     from public;

@@ -1,27 +1,35 @@
--- Finds the bindings that match a topic and remembers them; QU005 if there are none.
-create or replace function pgq._learn_route(topic text) returns int[]
+-- Finds out who receives a topic and remembers it; QU005 if nobody does.
+create or replace function pgq._learn_route(topic text) returns pgq.route
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_bindings int[];
-    v_version bigint;
+    v_route pgq.route;
 begin
     perform pgq._check_topic(topic);
-    -- One snapshot for both: an answer must not carry a later version than its bindings.
-    select array_agg(b.binding_id order by b.queue_id, b.binding_id), min(r.version)
-    into v_bindings, v_version
+    -- One snapshot for all of it: an answer must not carry a later version than its bindings.
+    select _learn_route.topic, min(r.version),
+           coalesce(array_agg(b.queue_id) filter (where b.plain and b.mode = 'queue'), '{}'),
+           coalesce(array_agg(b.binding_id) filter (where not b.plain and b.mode = 'queue'), '{}')
+    into v_route
     from pgq.routing r
-    join pgq.binding b on (b.regex is null and b.pattern = topic) or topic ~ b.regex;
-    if v_bindings is null then
+    join (
+        select c.binding_id, c.queue_id, q.mode,
+               c.path is null and q.lane_keys is null as plain,
+               -- A binding without a filter makes the queue's others superfluous.
+               row_number() over (partition by c.queue_id order by c.path is not null) as n,
+               bool_or(c.path is null) over (partition by c.queue_id) as unfiltered
+        from pgq.binding c join pgq.queue q on q.queue_id = c.queue_id
+        where (c.regex is null and c.pattern = topic) or topic ~ c.regex
+    ) b on b.n = 1 or not b.unfiltered;
+    if v_route.version is null then
         raise exception 'no queue receives topic "%"', topic
             using errcode = 'QU005',
                   hint = 'Create one with pgq.create_queue(name) or pgq.subscribe(name, pattern).';
     end if;
-    insert into pgq.route (topic, version, binding_ids)
-    values (_learn_route.topic, v_version, v_bindings);
-    return v_bindings;
+    insert into pgq.route values (v_route.*);
+    return v_route;
 end
 $$;
-comment on function pgq._learn_route(text) is 'The bindings that match a topic, or QU005.';
+comment on function pgq._learn_route(text) is 'Who receives a topic, or QU005.';
 revoke all on function pgq._learn_route(text) from public;

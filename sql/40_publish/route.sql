@@ -6,68 +6,78 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now timestamptz := pgq.now();
-    v_count int := 0;
     v_message record;
     v_topic text;
-    v_bindings int[];
+    v_queue_ids int[];
+    v_binding_ids int[];
     v_binding record;
     v_group record;
     v_lane_id int;
     v_routed int := 0;
     v_doubles bigint[] := '{}';
 begin
-    for v_message in select n.* from new_message n limit 2 loop
-        v_count := v_count + 1;
-        exit when v_count = 2;
-    end loop;
-    if v_count = 0 then
+    select n.*, exists (select from new_message offset 1) as many,
+           n.priority not between -1000 and 1000 or jsonb_typeof(n.headers) <> 'object'
+           or n.headers @? '$.*.type() ? (@ == "array" || @ == "object")' as refused,
+           case when n.deliver_at > v_now then n.deliver_at end as due_at
+    into v_message
+    from new_message n limit 1;
+    if not found then
         return null;
     end if;
-
-    if exists (
-        select from new_message n
-        where jsonb_typeof(n.headers) <> 'object'
-           or n.headers <> '{}'
-              and n.headers @? '$.*.type() ? (@ == "array" || @ == "object")')
-    then
-        raise exception 'headers must be an object of scalars'
-            using errcode = 'invalid_parameter_value',
-                  hint = 'Put nested values into the payload; filters can look there too.';
+    if v_message.refused or v_message.many then
+        perform pgq._refuse_message(n.priority, n.headers)
+        from new_message n
+        where n.priority not between -1000 and 1000 or jsonb_typeof(n.headers) <> 'object'
+           or n.headers <> '{}' and n.headers @? '$.*.type() ? (@ == "array" || @ == "object")';
     end if;
 
     -- One message has a path of its own: most publishes are of this kind, and each statement that
-    -- is not run is a quarter of their cost.
-    if v_count = 1 then
-        if v_message.deliver_at = 'infinity' then
-            return null;
-        end if;
-        select r.binding_ids into v_bindings from pgq.route r
+    -- is not run is a good part of their cost.
+    if not v_message.many then
+        select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids from pgq.route r
         where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
         limit 1;
         if not found then
-            v_bindings := pgq._learn_route(v_message.topic);
+            select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids
+            from pgq._learn_route(v_message.topic) r;
         end if;
-        if v_message.dedup_key is not null
+        if v_message.due_at = 'infinity' or v_message.dedup_key is not null
            and not pgq._first_of_key(v_message.topic, v_message.dedup_key, v_message.id)
         then
+            return null;
+        end if;
+        if v_message.due_at is null then
+            insert into pgq.ready (
+                queue_id, rank, attempt, size, xid, expires_at, grouped, ids)
+            select q.queue_id, pgq._rank(v_message.priority, false, v_message.id), 0, 1,
+                   pg_current_xact_id(), v_message.expires_at, false,
+                   int8multirange(int8range(v_message.id, v_message.id + 1))
+            from unnest(v_queue_ids) q (queue_id);
+        else
+            insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
+            select q.queue_id, v_message.due_at, 0, 1,
+                   int8multirange(int8range(v_message.id, v_message.id + 1))
+            from unnest(v_queue_ids) q (queue_id);
+        end if;
+        if v_binding_ids = '{}' then
             return null;
         end if;
         for v_binding in
             select b.path, b.scope, q.queue_id, q.lane_keys, q.lanes_full
             from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
-            where b.binding_id = any (v_bindings) and q.mode = 'queue'
+            where b.binding_id = any (v_binding_ids)
             order by q.queue_id
         loop
-            continue when v_binding.queue_id = v_routed;
-            continue when v_binding.path is not null and not pgq._test_filter(
+            continue when v_binding.queue_id = v_routed or not pgq._test_filter(
                 v_binding.path, v_binding.scope, v_message.headers, v_message.payload,
                 v_message.topic, v_message.priority, v_message.sender, v_message.recipient,
                 v_message.reply_to, v_message.correlation_id, v_message.group_key, 1,
                 v_message.published_at, v_message.expires_at, v_message.id, v_now);
             v_routed := v_binding.queue_id;
-            if v_message.deliver_at > v_now then
+            if v_message.due_at is not null then
                 insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
-                values (v_binding.queue_id, v_message.deliver_at, 0, 1,
+                values (v_binding.queue_id, v_message.due_at, 0, 1,
                         int8multirange(int8range(v_message.id, v_message.id + 1)));
                 continue;
             end if;
@@ -98,20 +108,24 @@ begin
     end loop;
 
     for v_topic in select distinct n.topic from new_message n loop
-        select r.binding_ids into v_bindings from pgq.route r
+        select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids from pgq.route r
         where r.topic = v_topic and r.version = (select s.version from pgq.routing s)
         limit 1;
         if not found then
-            v_bindings := pgq._learn_route(v_topic);
+            select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids
+            from pgq._learn_route(v_topic) r;
         end if;
         for v_binding in
-            -- Any binding of a queue that has no filter makes its others superfluous.
-            select q.queue_id, q.lane_keys, q.lanes_full, q.set_size,
-                   case when bool_and(b.path is not null) then array_agg(b.path) end as paths,
-                   array_agg(b.scope) as scopes
-            from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
-            where b.binding_id = any (v_bindings) and q.mode = 'queue'
-            group by q.queue_id
+            select q.queue_id, q.lane_keys, q.lanes_full, q.set_size, b.paths, b.scopes
+            from (
+                select c.queue_id, array_agg(c.path) as paths, array_agg(c.scope) as scopes
+                from pgq.binding c
+                where c.binding_id = any (v_binding_ids)
+                group by c.queue_id
+                union all
+                select p.queue_id, null, null from unnest(v_queue_ids) p (queue_id)
+            ) b
+            join pgq.queue q on q.queue_id = b.queue_id
         loop
             for v_group in
                 select n.priority, n.expires_at,

@@ -9,7 +9,12 @@ declare
     v_part pgq.lease;
     v_found boolean := false;
 begin
-    if v_wanted = '{}' then
+    if v_wanted is null then
+        return query delete from pgq.lease l where l.lease_id = _end_lease.lease_id returning l.*;
+        if found then
+            return;
+        end if;
+    elsif v_wanted = '{}' then
         return;
     end if;
     -- Waits for a transaction that is ending the same lease, and then sees what it has left.
@@ -17,7 +22,7 @@ begin
         select l.* from pgq.lease l where l.lease_id = _end_lease.lease_id order by l.part for update
     loop
         v_found := true;
-        if v_wanted is null or v_part.ids <@ v_wanted then
+        if v_part.ids <@ v_wanted then
             delete from pgq.lease l where l.lease_id = v_part.lease_id and l.part = v_part.part;
         elsif v_part.ids && v_wanted then
             update pgq.lease l

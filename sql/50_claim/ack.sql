@@ -2,18 +2,17 @@
 create or replace function pgq.ack(lease_id bigint, ids bigint[] default null) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
 as $$
 declare
-    v_now timestamptz := pgq.now();
     v_part pgq.lease;
     v_count int := 0;
 begin
     for v_part in select * from pgq._end_lease(ack.lease_id, ack.ids) loop
         insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
                                  client, ids)
-        values (v_now, v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
-                v_part.claimed_at, v_part.holder, v_part.client, v_part.ids);
+        select pgq.now(), v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
+               v_part.claimed_at, v_part.holder, v_part.client, v_part.ids
+        from pgq.queue q where q.queue_id = v_part.queue_id and q.journal = 'all';
         v_count := v_count + v_part.size;
     end loop;
     return v_count;

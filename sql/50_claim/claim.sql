@@ -82,20 +82,20 @@ begin
         return;
     end if;
 
-    v_lease_id := nextval('pgq.lease_id');
     v_until := v_now + coalesce(lease, v_queue.lease);
+    v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
     if cardinality(v_taken.sets) = 1 then
-        insert into pgq.lease (lease_id, part, queue_id, attempt, size, pid, grouped, claimed_at,
+        insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
                                until, holder, client, key, failures, ids)
         values (v_lease_id, 1, v_queue.queue_id, v_taken.attempts[1] + 1, v_taken.size,
-                pg_backend_pid(), v_taken.grouped[1], v_now, v_until,
+                v_taken.grouped[1], v_now, v_until,
                 nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
                 v_taken.failures[1], v_taken.sets[1]);
     else
-        insert into pgq.lease (lease_id, part, queue_id, attempt, size, pid, grouped, claimed_at,
+        insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
                                until, holder, client, key, failures, ids)
         select v_lease_id, row_number() over (), v_queue.queue_id, p.attempt + 1,
-               pgq._set_size(p.ids), pg_backend_pid(), p.grouped, v_now, v_until,
+               pgq._set_size(p.ids), p.grouped, v_now, v_until,
                nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
                p.failures, p.ids
         from (

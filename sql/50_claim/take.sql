@@ -12,17 +12,21 @@ set search_path = pg_catalog, pg_temp
 set enable_sort = off
 as $$
 declare
-    v_taken pgq._taken;
+    v_sets int8multirange[] := '{}';
+    v_attempts int[] := '{}';
+    v_failures jsonb[] := '{}';
+    v_grouped boolean[] := '{}';
+    v_missed tid[];
     v_left int := n;
-    v_cursor refcursor;
-    v_row record;
+    v_got record;
+    v_row pgq.ready;
     v_set int8multirange;
-    v_gone tid[] := '{}';
-    v_count int := 0;
+    v_rest int8multirange;
     v_memory text := current_setting('pgq.head', true);
     v_parts text[];
-    v_class bigint;
-    v_head bigint;
+    v_class bigint := 0;
+    v_head bigint := 0;
+    v_last bigint;
     v_claims int := 0;
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
@@ -43,75 +47,99 @@ begin
     end if;
 
     for i in 1 .. cardinality(v_from) loop
-        open v_cursor for
-            select r.ctid, r.rank, r.lane_id, r.attempt, r.size, r.expires_at, r.grouped,
-                   r.failures, r.ids
-            from pgq.ready r
-            where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
-            order by r.rank
-            for update skip locked;
         loop
-            fetch v_cursor into v_row;
-            exit when not found;
-            v_gone := v_gone || v_row.ctid;
-            if v_row.expires_at <= now then
-                perform pgq._expire(queue, v_row.ids, v_row.attempt, v_row.failures, now);
+            -- Lock no more rows than are needed: as many as hold v_left messages.
+            with gone as (
+                delete from pgq.ready d
+                where d.ctid = any (array(
+                    select r.ctid from pgq.ready r
+                    where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
+                    order by r.rank
+                    limit case when v_left = 1 then 1 else (
+                        select count(*)
+                        from (
+                            select sum(p.size) over (order by p.rank rows unbounded preceding)
+                                - p.size as ahead
+                            from (
+                                select q.rank, q.size from pgq.ready q
+                                where q.queue_id = queue.queue_id
+                                  and q.rank between v_from[i] and v_to[i]
+                                order by q.rank limit v_left
+                            ) p
+                        ) s
+                        where s.ahead < v_left)
+                    end
+                    for update skip locked))
+                returning d.*
+            )
+            select array_agg(g order by g.rank) as rows, count(*) as count, sum(g.size) as total,
+                   range_agg(g.ids) as ids,
+                   bool_and(g.attempt = 0 and g.failures is null and g.expires_at is null
+                            and not g.grouped) and min(g.rank) >> 49 = max(g.rank) >> 49 as plain
+            into v_got
+            from gone g;
+            exit when v_got.count = 0;
+            v_row := v_got.rows[v_got.count];
+            v_last := v_row.rank;
+
+            -- Mostly all of them are alike, and together one set.
+            if v_got.plain and v_got.total - v_row.size < v_left then
+                v_set := v_got.ids;
+                if v_got.total > v_left then
+                    v_rest := v_row.ids
+                        - pgq._first_ids(v_row.ids, v_left - (v_got.total - v_row.size));
+                    perform pgq._put_back(v_row, v_rest);
+                    v_set := v_set - v_rest;
+                end if;
+                v_sets := v_sets || v_set;
+                v_attempts := v_attempts || 0;
+                v_failures := array_append(v_failures, null);
+                v_grouped := v_grouped || false;
+                v_left := greatest(v_left - v_got.total, 0);
+                exit when v_left = 0;
                 continue;
             end if;
-            v_set := v_row.ids;
-            if v_row.size > v_left then
-                v_set := pgq._first_ids(v_row.ids, v_left);
-                insert into pgq.ready (queue_id, lane_id, rank, attempt, size, xid, expires_at,
-                                       grouped, failures, ids)
-                values (queue.queue_id, v_row.lane_id,
-                        v_row.rank + lower(v_row.ids - v_set) - lower(v_row.ids), v_row.attempt,
-                        v_row.size - v_left, pg_current_xact_id(), v_row.expires_at,
-                        v_row.grouped, v_row.failures, v_row.ids - v_set);
-                v_left := 0;
-            else
-                v_left := v_left - v_row.size;
-            end if;
-            -- Neighbours become one range: reading one range is much cheaper than reading many.
-            if v_count > 0 and v_taken.sets[v_count] -|- v_set
-               and v_taken.attempts[v_count] = v_row.attempt
-               and v_taken.failures[v_count] is null and v_row.failures is null
-               and v_taken.grouped[v_count] = v_row.grouped
-            then
-                v_taken.sets[v_count] := v_taken.sets[v_count] + v_set;
-            else
-                v_count := v_count + 1;
-                v_taken.sets[v_count] := v_set;
-                v_taken.attempts[v_count] := v_row.attempt;
-                v_taken.failures[v_count] := v_row.failures;
-                v_taken.grouped[v_count] := v_row.grouped;
-            end if;
+
+            foreach v_row in array v_got.rows loop
+                if v_left = 0 then
+                    perform pgq._put_back(v_row, v_row.ids);
+                    continue;
+                end if;
+                if v_row.expires_at <= now then
+                    perform pgq._expire(queue, v_row.ids, v_row.attempt, v_row.failures, now);
+                    continue;
+                end if;
+                v_set := v_row.ids;
+                if v_row.size > v_left then
+                    v_set := pgq._first_ids(v_row.ids, v_left);
+                    perform pgq._put_back(v_row, v_row.ids - v_set);
+                end if;
+                v_left := greatest(v_left - v_row.size, 0);
+                v_sets := v_sets || v_set;
+                v_attempts := v_attempts || v_row.attempt;
+                v_failures := array_append(v_failures, v_row.failures);
+                v_grouped := v_grouped || v_row.grouped;
+            end loop;
             exit when v_left = 0;
         end loop;
-        close v_cursor;
         exit when v_left = 0;
     end loop;
-    v_taken.size := n - v_left;
-    if v_gone <> '{}' then
-        delete from pgq.ready r where r.ctid = any (v_gone);
-    end if;
 
     if v_left = n then
         -- What can still be seen is being taken by others; of a set they may leave a part.
-        v_taken.missed := array(
+        v_missed := array(
             select r.ctid from pgq.ready r
             where r.queue_id = queue.queue_id and r.size > 1 order by r.rank limit 1);
     end if;
     if v_left > 0 then
         v_claims := 0;
-        v_class := 0;
-        v_head := 0;
     else
         v_claims := v_claims + 1;
         if v_claims % 256 = 0 then
-            -- Where the last row stood: 2^49 ranks, odd ones are fresh.
-            v_class := (v_row.rank >> 49) << 49;
-            v_head := 0;
-            if (v_row.rank >> 49) & 1 = 1 then
+            -- The stretch of the last row: 2^49 ranks, and in the odd ones stands what is fresh.
+            v_class := (v_last >> 49) << 49;
+            v_head := null;
+            if (v_last >> 49) & 1 = 1 then
                 -- Not the rows of this claim but all that can be seen: another transaction may
                 -- give back what it has taken.
                 select r.rank into v_head from pgq.ready r
@@ -120,8 +148,8 @@ begin
         end if;
     end if;
     perform set_config('pgq.head', concat_ws(
-        ' ', queue.queue_id, coalesce(v_class, 0), coalesce(v_head, 0), v_claims), false);
-    return v_taken;
+        ' ', queue.queue_id, v_class, coalesce(v_head, v_class), v_claims), false);
+    return row(n - v_left, v_sets, v_attempts, v_failures, v_grouped, v_missed)::pgq._taken;
 end
 $$;
 comment on function pgq._take(pgq.queue, int, timestamptz) is

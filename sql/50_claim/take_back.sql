@@ -11,8 +11,9 @@ declare
 begin
     for v_lease in
         select l.* from pgq.lease l
-        where l.queue_id = queue.queue_id and l.until <= now
-        order by l.until limit 100 for update skip locked
+        where l.lease_id < pgq._lease_second(now + interval '1 s')
+          and l.queue_id = queue.queue_id and l.until <= now
+        order by l.lease_id limit 100 for update skip locked
     loop
         exit when v_count >= most;
         -- A failed dead-letter write must neither lose the message nor stop the claim.

@@ -28,7 +28,7 @@ declare
     v_messages int := 4 * n + 16;
     v_chunk record;
     v_locked tid[];
-    v_row record;
+    v_row pgq.ready;
     v_match int8multirange;
     v_tested bigint := 0;
 begin
@@ -120,13 +120,7 @@ begin
                 end if;
                 v_match := pgq._first_ids(v_chunk.matches[i] * v_row.ids, v_left);
                 if v_match <> v_row.ids then
-                    v_row.ids := v_row.ids - v_match;
-                    insert into pgq.ready (queue_id, lane_id, rank, attempt, size, xid,
-                                           expires_at, grouped, failures, ids)
-                    values (v_row.queue_id, v_row.lane_id,
-                            ((v_row.rank >> 49) << 49) + lower(v_row.ids), v_row.attempt,
-                            pgq._set_size(v_row.ids), pg_current_xact_id(), v_row.expires_at,
-                            v_row.grouped, v_row.failures, v_row.ids);
+                    perform pgq._put_back(v_row, v_row.ids - v_match);
                 end if;
                 v_left := v_left - pgq._set_size(v_match);
                 v_count := v_count + 1;

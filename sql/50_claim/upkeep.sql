@@ -9,7 +9,8 @@ declare
     v_count int := 0;
 begin
     select exists (select from pgq.lease l
-                   where l.queue_id = queue.queue_id and l.until <= now),
+                   where l.lease_id < pgq._lease_second(now + interval '1 s')
+                     and l.queue_id = queue.queue_id and l.until <= now),
            exists (select from pgq.scheduled s
                    where s.queue_id = queue.queue_id and s.due_at <= now)
     into v_expired, v_due;

@@ -1,0 +1,20 @@
+-- Says what is wrong with an inserted message, if anything is.
+create or replace function pgq._refuse_message(priority int, headers jsonb) returns void
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if priority not between -1000 and 1000 then
+        perform pgq._refuse_publish(false, priority, null, null);
+    elsif jsonb_typeof(headers) <> 'object'
+          or headers @? '$.*.type() ? (@ == "array" || @ == "object")'
+    then
+        raise exception 'headers must be an object of scalars'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Put nested values into the payload; filters can look there too.';
+    end if;
+end
+$$;
+comment on function pgq._refuse_message(int, jsonb) is
+    'Says what is wrong with an inserted message, if anything is.';
+revoke all on function pgq._refuse_message(int, jsonb) from public;
