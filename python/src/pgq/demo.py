@@ -64,10 +64,10 @@ class Story:
         self._say("The bank is down. The refund goes back and is retried after a moment:")
         self._show(f"select pgq.nack({refund[0][0]}, error => 'bank not reachable') as given_back")
 
-        self._say("Meanwhile somebody else claims the rest, does the work and acknowledges it:")
+        self._say("Meanwhile somebody else claims what is paid, does the work and acknowledges it:")
         rest = self._show(
-            "select lease_id, id, attempt, headers, payload from pgq.claim('orders', n => 10)",
-            until=2,
+            "select lease_id, id, attempt, headers, payload\n"
+            "  from pgq.claim('orders', '{\"type\": \"paid\"}', n => 10)"
         )
         self._show(f"select pgq.ack({rest[0][0]}) as done")
 
@@ -141,6 +141,8 @@ def _is_number(value: object) -> bool:
 def _text(value: object) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, dict):
         return json.dumps(value)
     if isinstance(value, datetime):
