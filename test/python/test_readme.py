@@ -31,7 +31,7 @@ def here() -> Iterator[embedded.Server]:
 def run(server: embedded.Server, language: str, text: str) -> str:
     """Run one block as its reader would; return what it printed."""
     if language == "sql":
-        command = [str(server.psql), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-"]
+        command = [str(server.psql), "-X", "-q", "-P", "footer=off", "-v", "ON_ERROR_STOP=1"]
     elif language == "python":
         command = [sys.executable, "-W", "error", "-"]
     elif language == "sh":
