@@ -4,6 +4,7 @@ create table pgq.queue (
     lane_keys    text[],
     lanes_full   boolean not null default false,
     unlaned_rows boolean not null default false,
+    unlaned_xid  xid8,
     lease        interval not null,
     max_attempts int not null,
     backoff      interval not null,
@@ -29,6 +30,8 @@ comment on column pgq.queue.lanes_full is
     'The lane dictionary has reached its limit: messages with new values share the mixed lane.';
 comment on column pgq.queue.unlaned_rows is
     'Ready rows without a lane may remain from before the queue had lane keys.';
+comment on column pgq.queue.unlaned_xid is
+    'Publishers before this transaction may not know yet that the queue has lanes.';
 comment on column pgq.queue.lease is 'How long a claim holds its messages unless it says otherwise.';
 comment on column pgq.queue.max_attempts is 'Deliveries before a message becomes a dead letter.';
 comment on column pgq.queue.backoff is 'Delay before the first retry; doubles with every attempt.';

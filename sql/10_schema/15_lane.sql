@@ -6,6 +6,7 @@ create table pgq.lane (
     lane_keys text[] not null,
     label     jsonb,
     headers   jsonb,
+    idle      xid8,
     constraint lane_pkey primary key (lane_id)
 );
 create index lane_label_idx on pgq.lane (queue_id, label);
@@ -14,4 +15,7 @@ comment on column pgq.lane.lane_keys is
     'The keys the label was made from; a lane of other keys than its queue''s is a mixed one.';
 comment on column pgq.lane.label is 'The values in order, [] for a missing one; null: mixed values.';
 comment on column pgq.lane.headers is 'The same as a header object: what filters are tested on.';
+comment on column pgq.lane.idle is
+    'Null: in use. 0: found empty, no longer given to publishers. Else: to be removed when all '
+    'transactions before this one have ended.';
 revoke all on table pgq.lane from public;

@@ -15,6 +15,7 @@ create table pgq.ready (
 create index ready_rank_idx on pgq.ready (queue_id, rank);
 create index ready_lane_idx on pgq.ready (lane_id, rank) where lane_id is not null;
 create index ready_xid_idx on pgq.ready (queue_id, xid);
+create index ready_expires_idx on pgq.ready (expires_at) where expires_at is not null;
 comment on table pgq.ready is 'What can be claimed: rows that are inserted and deleted, never updated.';
 comment on column pgq.ready.lane_id is 'The lane of all ids in the row; null: the queue has no lanes.';
 comment on column pgq.ready.rank is

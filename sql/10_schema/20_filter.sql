@@ -37,7 +37,9 @@ create table pgq.filter_hit (
     claims    bigint not null,
     tested    bigint not null,
     matched   bigint not null,
+    used_at   timestamptz not null,
     last_at   timestamptz
 );
 comment on table pgq.filter_hit is 'How filters fare; the rows of a filter add up.';
+comment on column pgq.filter_hit.last_at is 'The last claim that found a match.';
 revoke all on table pgq.filter_hit from public;

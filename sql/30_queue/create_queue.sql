@@ -49,6 +49,7 @@ begin
         v_wanted.name := v_present.name;
         v_wanted.lanes_full := v_present.lanes_full;
         v_wanted.unlaned_rows := v_present.unlaned_rows;
+        v_wanted.unlaned_xid := v_present.unlaned_xid;
         v_wanted.paused := v_present.paused;
         v_wanted.created_at := v_present.created_at;
         if v_present is distinct from v_wanted then

@@ -1,6 +1,7 @@
--- Makes messages of the log ready (again): retries, delayed ones, replays.
+-- Makes messages of the log ready (again): retries, delayed ones, replays. To revive them is to
+-- forget that they expire.
 create or replace function pgq._enqueue(
-    queue pgq.queue, ids int8multirange, attempt int, failures jsonb
+    queue pgq.queue, ids int8multirange, attempt int, failures jsonb, revive boolean default false
 ) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -9,7 +10,7 @@ declare
     v_group record;
 begin
     for v_group in
-        select m.priority, m.expires_at,
+        select m.priority, case when not revive then m.expires_at end as expires_at,
                case when queue.lane_keys is not null then
                    pgq._lane_label(m.headers, queue.lane_keys)
                end as label,
@@ -28,6 +29,6 @@ begin
     end loop;
 end
 $$;
-comment on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb) is
+comment on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb, boolean) is
     'Makes messages of the log ready (again).';
-revoke all on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb) from public;
+revoke all on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb, boolean) from public;

@@ -11,6 +11,7 @@ begin
     if v_label is not null then
         select l.lane_id into v_lane_id from pgq.lane l
         where l.queue_id = _lane.queue_id and l.label = v_label and l.lane_keys = _lane.lane_keys
+          and l.idle is null
         order by l.lane_id limit 1;
         if found then
             return v_lane_id;
@@ -35,6 +36,7 @@ begin
     if v_label is null then
         select l.lane_id into v_lane_id from pgq.lane l
         where l.queue_id = _lane.queue_id and l.label is null and l.lane_keys = _lane.lane_keys
+          and l.idle is null
         order by l.lane_id limit 1;
         if found then
             return v_lane_id;

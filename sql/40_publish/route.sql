@@ -32,6 +32,11 @@ begin
            or n.headers <> '{}' and n.headers @? '$.*.type() ? (@ == "array" || @ == "object")';
     end if;
 
+    -- What is only to be stored was put here by pgq itself, or by somebody who wants no delivery.
+    if v_message.due_at = 'infinity' and not v_message.many then
+        return null;
+    end if;
+
     -- One message has a path of its own: most publishes are of this kind, and each statement that
     -- is not run is a good part of their cost.
     if not v_message.many then
@@ -42,7 +47,7 @@ begin
             select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids
             from pgq._learn_route(v_message.topic) r;
         end if;
-        if v_message.due_at = 'infinity' or v_message.dedup_key is not null
+        if v_message.dedup_key is not null
            and not pgq._first_of_key(v_message.topic, v_message.dedup_key, v_message.id)
         then
             return null;
@@ -100,14 +105,17 @@ begin
     -- Keys are taken in one order by everybody, so that two batches cannot wait for each other.
     for v_message in
         select n.id, n.topic, n.dedup_key from new_message n
-        where n.dedup_key is not null order by n.topic, n.dedup_key, n.id
+        where n.dedup_key is not null and n.deliver_at is distinct from 'infinity'
+        order by n.topic, n.dedup_key, n.id
     loop
         if not pgq._first_of_key(v_message.topic, v_message.dedup_key, v_message.id) then
             v_doubles := v_doubles || v_message.id;
         end if;
     end loop;
 
-    for v_topic in select distinct n.topic from new_message n loop
+    for v_topic in
+        select distinct n.topic from new_message n where n.deliver_at is distinct from 'infinity'
+    loop
         select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids from pgq.route r
         where r.topic = v_topic and r.version = (select s.version from pgq.routing s)
         limit 1;

@@ -64,6 +64,14 @@ begin
     if current_setting('pgq.tick', true) is distinct from v_tick then
         perform set_config('pgq.tick', v_tick, false);
         perform pgq._upkeep(v_queue, 10000, v_now);
+        -- Truncating a slot locks it until the transaction ends. So only a claim that looks like
+        -- a transaction of its own does that, and only while the search for unfinished messages
+        -- is short; maintain() has no such scruples.
+        if statement_timestamp() = transaction_timestamp()
+           and pg_relation_size('pgq.ready') < 67108864
+        then
+            perform pgq._turn_eras(v_now);
+        end if;
     end if;
     for i in 1 .. 5 loop
         if filter is null then

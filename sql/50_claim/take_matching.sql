@@ -140,8 +140,9 @@ begin
     end if;
 
     if v_filter.filter_id is not null then
-        insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, last_at)
-        values (v_filter.filter_id, queue.queue_id, 1, v_tested, v_taken.size,
+        insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at,
+                                    last_at)
+        values (v_filter.filter_id, queue.queue_id, 1, v_tested, v_taken.size, now,
                 case when v_taken.size > 0 then now end);
         -- Not while new rows are left that stand before the point: the old memory stays right.
         if v_tested >= 500 and v_unseen is null and v_snapshot is not null then

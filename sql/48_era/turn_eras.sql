@@ -1,0 +1,59 @@
+-- Empties the slot whose messages are past retention, and begins a new era when the current one
+-- has lasted as long. Retention is the longest of all queues: the log is shared.
+create or replace function pgq._turn_eras(now timestamptz) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_number bigint := pg_sequence_last_value('pgq.era_number');
+    v_retention interval;
+    v_started timestamptz;
+    v_old record;
+begin
+    if not pg_try_advisory_xact_lock(hashtextextended('pgq.era', 0)) then
+        return;
+    end if;
+    select e.started_at into v_started from pgq.era e where e.number = v_number;
+    if not found then
+        -- The first time, or the sequence moved in a transaction that was rolled back.
+        insert into pgq.era as e (slot, number, started_at) values (v_number % 3, v_number, now)
+        on conflict on constraint era_pkey do update
+        set number = excluded.number, started_at = excluded.started_at, emptied_at = null;
+        return;
+    end if;
+    select coalesce(max(q.retention), interval '1 day') into v_retention from pgq.queue q;
+
+    -- An era's messages are old enough when the era after it is.
+    for v_old in
+        select e.slot, e.number from pgq.era e
+        join pgq.era n on n.number = e.number + 1
+        where e.number < v_number and e.emptied_at is null
+          and n.started_at + v_retention <= now and coalesce(e.retry_at, now) <= now
+        order by e.number
+    loop
+        if pgq._empty_slot(v_old.slot) then
+            update pgq.era e set emptied_at = _turn_eras.now, retry_at = null
+            where e.slot = v_old.slot;
+        else
+            update pgq.era e set retry_at = _turn_eras.now + interval '10 s'
+            where e.slot = v_old.slot;
+        end if;
+    end loop;
+
+    if v_started + v_retention <= now
+       and not exists (select from pgq.era e
+                       where e.slot = (v_number + 1) % 3 and e.emptied_at is null)
+       and exists (select from pgq.message m where m.era = v_number % 3)
+    then
+        insert into pgq.era as e (slot, number, started_at)
+        values ((v_number + 1) % 3, v_number + 1, now)
+        on conflict on constraint era_pkey do update
+        set number = excluded.number, started_at = excluded.started_at, emptied_at = null;
+        -- Last: a sequence does not come back when a transaction rolls back.
+        perform setval('pgq.era_number', v_number + 1);
+    end if;
+end
+$$;
+comment on function pgq._turn_eras(timestamptz) is
+    'Empties what is past retention and begins a new era when it is time.';
+revoke all on function pgq._turn_eras(timestamptz) from public;

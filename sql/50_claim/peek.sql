@@ -1,0 +1,54 @@
+-- The next n messages that a claim with this filter would get; takes nothing.
+create or replace function pgq.peek(topic text, filter jsonb default null, n int default 10)
+returns setof pgq.message
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(peek.topic);
+    v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), v_queue.lane_keys);
+    v_now timestamptz := pgq.now();
+    v_kept record;
+    v_after bigint := -9223372036854775808;
+    v_row record;
+    v_rows int;
+    v_left int := n;
+    v_found int;
+begin
+    if n is null or n not between 1 and 1000000 then
+        raise exception 'n must be between 1 and 1000000, not %', coalesce(n::text, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'n is the most messages to look at.';
+    end if;
+    v_kept := pgq._keep_lanes(v_queue, v_filter);
+    while v_left > 0 loop
+        v_rows := 0;
+        for v_row in
+            select p.* from pgq._peek_rows(v_queue.queue_id, v_kept.lanes, v_kept.by_lane, null,
+                                           v_after, null, 4 * v_left + 1000) p
+        loop
+            v_rows := v_rows + 1;
+            v_after := v_row.rank;
+            return query
+                select m.* from unnest(v_row.ids) r
+                join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+                where (m.expires_at is null or m.expires_at > v_now)
+                  and pgq._test_filter(
+                      v_filter.path, v_filter.scope, m.headers, m.payload, m.topic, m.priority,
+                      m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+                      v_row.attempt + 1, m.published_at, m.expires_at, m.id, v_now)
+                order by m.id limit v_left;
+            get diagnostics v_found = row_count;
+            v_left := v_left - v_found;
+            exit when v_left = 0;
+        end loop;
+        exit when v_rows = 0;
+    end loop;
+end
+$$;
+comment on function pgq.peek(text, jsonb, int) is
+    'Looks at the next n ready messages of a queue that match the filter, in delivery order. Takes '
+    'nothing, locks nothing, works on a standby.';
+revoke all on function pgq.peek(text, jsonb, int) from public;

@@ -1,0 +1,33 @@
+-- Deletes dead letters, the oldest first.
+create or replace function pgq.discard(
+    topic text,
+    filter jsonb default null,
+    n int default null,
+    dry_run boolean default false
+) returns int
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(discard.topic);
+    v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, n, not dry_run);
+begin
+    if dry_run or v_letters = '{}' then
+        return cardinality(v_letters);
+    end if;
+    with gone as (
+        delete from pgq.dead_letter d where d.dead_letter_id = any (v_letters)
+        returning d.message_id
+    )
+    insert into pgq.journal (at, queue_id, event, attempt, size, holder, client, ids)
+    select pgq.now(), v_queue.queue_id, 'discard', 0, count(*),
+           nullif(current_setting('application_name'), ''), inet_client_addr(),
+           range_agg(int8range(g.message_id, g.message_id + 1))
+    from gone g;
+    return cardinality(v_letters);
+end
+$$;
+comment on function pgq.discard(text, jsonb, int, boolean) is
+    'Deletes dead letters of a queue that match the filter, at most n, the oldest first, for good. '
+    'Returns how many; dry_run only counts.';
+revoke all on function pgq.discard(text, jsonb, int, boolean) from public;

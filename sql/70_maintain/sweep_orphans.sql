@@ -1,0 +1,37 @@
+-- Removes what transactions that did not know of a drop_queue yet have left behind.
+create or replace function pgq._sweep_orphans() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id int;
+begin
+    for v_queue_id in
+        -- From one queue to the next by index, however many rows a queue has.
+        with recursive present as (
+            select min(r.queue_id) as queue_id from pgq.ready r
+            union all
+            select (select min(r.queue_id) from pgq.ready r where r.queue_id > p.queue_id)
+            from present p where p.queue_id is not null
+        ), planned as (
+            select min(s.queue_id) as queue_id from pgq.scheduled s
+            union all
+            select (select min(s.queue_id) from pgq.scheduled s where s.queue_id > p.queue_id)
+            from planned p where p.queue_id is not null
+        )
+        select i.queue_id
+        from (
+            select p.queue_id from present p
+            union select p.queue_id from planned p
+            union select distinct l.queue_id from pgq.lease l
+            union select distinct l.queue_id from pgq.lane l
+        ) i
+        where i.queue_id is not null
+          and not exists (select from pgq.queue q where q.queue_id = i.queue_id)
+    loop
+        perform pgq._sweep_queue(v_queue_id);
+    end loop;
+end
+$$;
+comment on function pgq._sweep_orphans() is 'Removes what belonged to queues that are gone.';
+revoke all on function pgq._sweep_orphans() from public;

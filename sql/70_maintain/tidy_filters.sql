@@ -1,0 +1,32 @@
+-- Adds up the statistics of filters, and forgets filters that nobody has used for a day.
+create or replace function pgq._tidy_filters(now timestamptz) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    with gone as (
+        delete from pgq.filter_hit h
+        where h.ctid = any (array(
+            select i.ctid from pgq.filter_hit i limit 100000 for update skip locked))
+        returning h.*
+    )
+    insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
+    select g.filter_id, g.queue_id, sum(g.claims), sum(g.tested), sum(g.matched), max(g.used_at),
+           max(g.last_at)
+    from gone g group by 1, 2;
+
+    delete from pgq.filter f
+    where f.created_at < _tidy_filters.now - interval '1 day'
+      and not exists (
+          select from pgq.filter_hit h
+          where h.filter_id = f.filter_id and h.used_at > _tidy_filters.now - interval '1 day');
+    delete from pgq.filter_hit h
+    where not exists (select from pgq.filter f where f.filter_id = h.filter_id);
+    delete from pgq.filter_scan s
+    where not exists (select from pgq.filter f where f.filter_id = s.filter_id)
+       or not exists (select from pgq.queue q where q.queue_id = s.queue_id);
+end
+$$;
+comment on function pgq._tidy_filters(timestamptz) is
+    'Adds up the statistics of filters and forgets unused ones.';
+revoke all on function pgq._tidy_filters(timestamptz) from public;

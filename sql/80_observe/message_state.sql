@@ -1,0 +1,29 @@
+-- Where every undelivered message is, in words; what is in none of these places is done.
+create or replace view pgq.message_state as
+select s.id, q.name as queue, s.state, s.attempt, s.since, s.until, s.holder, s.lease_id
+from (
+    select generate_series(lower(r), upper(r) - 1) as id, d.queue_id, 'ready' as state, d.attempt,
+           null::timestamptz as since, d.expires_at as until, null::text as holder,
+           null::bigint as lease_id
+    from pgq.ready d cross join unnest(d.ids) r
+    union all
+    select generate_series(lower(r), upper(r) - 1), c.queue_id,
+           case when c.attempt = 0 then 'delayed' else 'retrying' end, c.attempt,
+           null, c.due_at, null, null
+    from pgq.scheduled c cross join unnest(c.ids) r
+    union all
+    select generate_series(lower(r), upper(r) - 1), l.queue_id, 'leased', l.attempt, l.claimed_at,
+           l.until, l.holder, l.lease_id
+    from pgq.lease l cross join unnest(l.ids) r
+    union all
+    select d.message_id, d.queue_id, 'dead', d.attempts, d.failed_at, null, d.holder, null
+    from pgq.dead_letter d
+) s
+join pgq.queue q on q.queue_id = s.queue_id;
+comment on view pgq.message_state is
+    'Every undelivered message and where it is: ready, delayed, retrying, leased or dead. To ask '
+    'for one message use pgq.history(id): this view is a list.';
+comment on column pgq.message_state.attempt is 'Deliveries so far, this one included.';
+comment on column pgq.message_state.since is 'Claimed or failed at.';
+comment on column pgq.message_state.until is 'Expires, is due or is leased until.';
+revoke all on table pgq.message_state from public;

@@ -1,0 +1,24 @@
+-- The lowest id that a queue has ready: the first of each stretch of ranks, found by index.
+create or replace function pgq._oldest_ready(queue_id int) returns bigint
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    v_after bigint := -9223372036854775808;
+    v_rank bigint;
+    v_oldest bigint;
+begin
+    loop
+        select r.rank into v_rank from pgq.ready r
+        where r.queue_id = _oldest_ready.queue_id and r.rank >= v_after order by r.rank limit 1;
+        exit when not found;
+        v_after := (v_rank >> 49) << 49;
+        v_oldest := least(v_oldest, v_rank - v_after);
+        v_after := v_after + 562949953421312;
+    end loop;
+    return v_oldest;
+end
+$$;
+comment on function pgq._oldest_ready(int) is 'The lowest id that a queue has ready.';
+revoke all on function pgq._oldest_ready(int) from public;

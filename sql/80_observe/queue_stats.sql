@@ -1,0 +1,122 @@
+-- How the queues are doing. Counts are exact while a queue has few rows; of a large backlog a few
+-- hundred pages are sampled, so that looking costs milliseconds whatever there is to count.
+create or replace function pgq._queue_stats()
+returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
+               leased bigint, dead bigint, exact boolean, oldest_age interval,
+               next_due_at timestamptz, published_per_second float8, acked_per_second float8,
+               failed_per_second float8)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz := pgq.now();
+    -- A table of few pages is sampled whole.
+    v_ready real := 100.0 * least(1, 200 / greatest(
+        pg_relation_size('pgq.ready') / current_setting('block_size')::float8, 1));
+    v_lease real := 100.0 * least(1, 200 / greatest(
+        pg_relation_size('pgq.lease') / current_setting('block_size')::float8, 1));
+    v_scheduled real := 100.0 * least(1, 200 / greatest(
+        pg_relation_size('pgq.scheduled') / current_setting('block_size')::float8, 1));
+    v_dead real := 100.0 * least(1, 200 / greatest(
+        pg_relation_size('pgq.dead_letter') / current_setting('block_size')::float8, 1));
+begin
+    return query
+        with ready_sample as materialized (
+            select r.queue_id, sum(r.size) * 100 / v_ready as size
+            from pgq.ready r tablesample system (v_ready) group by 1
+        ), lease_sample as materialized (
+            select l.queue_id, sum(l.size) * 100 / v_lease as size
+            from pgq.lease l tablesample system (v_lease) group by 1
+        ), scheduled_sample as materialized (
+            select s.queue_id, sum(s.size) * 100 / v_scheduled as size
+            from pgq.scheduled s tablesample system (v_scheduled) group by 1
+        ), dead_sample as materialized (
+            select d.queue_id, count(*) * 100 / v_dead as size
+            from pgq.dead_letter d tablesample system (v_dead) group by 1
+        ), ended as materialized (
+            select t.queue_id,
+                   sum(t.size) filter (where t.event = 'ack') as acked,
+                   sum(t.size) filter (where t.event in ('nack', 'bury', 'timeout')) as failed,
+                   extract(epoch from v_now - min(t.since))::float8 as seconds
+            from (
+                select j.queue_id, j.event, j.size, min(j.at) over () as since
+                from pgq._journal_tail() j
+                where j.at > v_now - interval '1 min'
+            ) t
+            group by 1
+        ), published as materialized (
+            select u.queue_id, sum(t.size) as size, min(t.seconds) as seconds
+            from (
+                select m.topic, count(*) as size,
+                       extract(epoch from v_now - min(min(m.published_at)) over ())::float8
+                           as seconds
+                from pgq._log_tail() m
+                where m.published_at > v_now - interval '1 min'
+                group by 1
+            ) t
+            cross join lateral (
+                select r.queue_ids, r.binding_ids from pgq.route r
+                where r.topic = t.topic and r.version = (select s.version from pgq.routing s)
+                limit 1
+            ) r
+            cross join lateral (
+                select unnest(r.queue_ids) as queue_id
+                union
+                select b.queue_id from pgq.binding b where b.binding_id = any (r.binding_ids)
+            ) u
+            group by 1
+        )
+        select q.name, q.mode, q.paused,
+               case when r.many then coalesce(
+                   (select s.size from ready_sample s where s.queue_id = q.queue_id), r.size)
+                   else r.size end::bigint,
+               case when c.many then coalesce(
+                   (select s.size from scheduled_sample s where s.queue_id = q.queue_id), c.size)
+                   else c.size end::bigint,
+               case when l.many then coalesce(
+                   (select s.size from lease_sample s where s.queue_id = q.queue_id), l.size)
+                   else l.size end::bigint,
+               case when d.many then coalesce(
+                   (select s.size from dead_sample s where s.queue_id = q.queue_id), d.size)
+                   else d.size end::bigint,
+               not (r.many or c.many or l.many or d.many),
+               v_now - (select m.published_at from pgq.message m
+                        where m.id = pgq._oldest_ready(q.queue_id)),
+               (select min(s.due_at) from pgq.scheduled s where s.queue_id = q.queue_id),
+               coalesce((select p.size / greatest(p.seconds, 1) from published p
+                         where p.queue_id = q.queue_id), 0)::float8,
+               coalesce((select e.acked / greatest(e.seconds, 1) from ended e
+                         where e.queue_id = q.queue_id), 0)::float8,
+               coalesce((select e.failed / greatest(e.seconds, 1) from ended e
+                         where e.queue_id = q.queue_id), 0)::float8
+        from pgq.queue q
+        cross join lateral (
+            select coalesce(sum(x.size), 0) as size, count(*) > 1000 as many
+            from (select y.size from pgq.ready y where y.queue_id = q.queue_id limit 1001) x
+        ) r
+        cross join lateral (
+            select coalesce(sum(x.size), 0) as size, count(*) > 1000 as many
+            from (select y.size from pgq.scheduled y where y.queue_id = q.queue_id limit 1001) x
+        ) c
+        cross join lateral (
+            select coalesce(sum(x.size), 0) as size, count(*) > 1000 as many
+            from (select y.size from pgq.lease y where y.queue_id = q.queue_id limit 1001) x
+        ) l
+        cross join lateral (
+            select count(*) as size, count(*) > 1000 as many
+            from (select from pgq.dead_letter y where y.queue_id = q.queue_id limit 1001) x
+        ) d
+        order by q.name;
+end
+$$;
+comment on function pgq._queue_stats() is 'How the queues are doing.';
+revoke all on function pgq._queue_stats() from public;
+
+create or replace view pgq.queue_stats as select * from pgq._queue_stats();
+comment on view pgq.queue_stats is
+    'How the queues are doing: how much is ready, scheduled, leased and dead, the age of the oldest '
+    'ready message, rates over the last minute. Cheap whatever the backlog: above a thousand rows '
+    'a count is an estimate from a sample (exact is false then).';
+comment on column pgq.queue_stats.published_per_second is 'Messages of the topics it receives.';
+revoke all on table pgq.queue_stats from public;
