@@ -1,0 +1,191 @@
+-- What holds for every object of pgq, asked of the catalog.
+begin;
+select no_plan();
+
+create temp view routine as
+select p.oid, p.oid::regprocedure::text as name, p.proname, p.prosecdef, p.proconfig, p.proacl,
+       p.prosqlbody is not null as bound, l.lanname as language, p.proargnames,
+       coalesce(pg_get_function_sqlbody(p.oid), p.prosrc) as body
+from pg_proc p join pg_language l on l.oid = p.prolang
+where p.pronamespace = 'pgq'::regnamespace;
+
+create temp view relation as
+select c.oid, c.oid::regclass::text as name, c.relname, c.relkind, c.relispartition, c.relacl,
+       c.relowner
+from pg_class c
+where c.relnamespace = 'pgq'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'S', 'c');
+
+select cmp_ok((select count(*) from routine), '>', 100::bigint, 'there are functions to look at');
+
+-- functions
+select is_empty(
+    $$select name from routine where obj_description(oid, 'pg_proc') is null$$,
+    'every function is described');
+select is_empty(
+    $$select name from routine
+      where not bound
+        and not coalesce('search_path=pg_catalog, pg_temp' = any (proconfig), false)$$,
+    'every function pins its search_path, unless its body is bound when it is created');
+select is_empty(
+    $$select name from routine
+      where prosecdef
+        and not coalesce('search_path=pg_catalog, pg_temp' = any (proconfig), false)$$,
+    'every function with the rights of its owner pins its search_path with pg_temp last');
+select is_empty(
+    $$select name from routine where has_function_privilege('public', oid, 'execute')$$,
+    'PUBLIC can execute nothing');
+select is_empty(
+    $$select name from routine where language not in ('plpgsql', 'sql')$$,
+    'everything is written in SQL and PL/pgSQL');
+select is_empty(
+    $$select name from routine where prosecdef and proname like '\_%'
+        and proname not in ('_route', '_queue_stats')$$,
+    'what is internal runs with the rights of its caller, but for the trigger and a view''s body');
+select is_empty(
+    $$select r.name, a.name
+      from routine r
+      cross join lateral unnest(r.proargnames) a (name)
+      join pg_class c on c.relnamespace = 'pgq'::regnamespace and c.relkind in ('r', 'p', 'v')
+          and r.body ~ ('\mpgq\.' || c.relname || '\M(?!\()')
+      join pg_attribute t on t.attrelid = c.oid and t.attnum > 0 and t.attname = a.name
+      where r.language = 'sql'$$,
+    'no function in SQL has a parameter with the name of a column that it reads');
+select is_empty(
+    $$select name from routine, unnest(proargnames) a where a ~ '^(p|v|in|arg)_'$$,
+    'parameters are bare nouns');
+
+-- tables, views, sequences, types
+select is_empty(
+    $$select name from relation where relkind in ('r', 'p', 'v', 'm') and not relispartition
+        and obj_description(oid, 'pg_class') is null$$,
+    'every table and every view is described');
+select is_empty(
+    $$select name from relation where relkind = 'S'
+        and obj_description(oid, 'pg_class') is null
+        and not exists (select from pg_depend d where d.objid = relation.oid
+                        and d.classid = 'pg_class'::regclass and d.deptype = 'i')$$,
+    'every sequence is described, but those of identity columns');
+select is_empty(
+    $$select relation.name, a.privilege_type
+      from relation
+      cross join lateral aclexplode(coalesce(
+          relacl, acldefault(case relkind when 'S' then 's' else 'r' end::"char", relowner))) a
+      where a.grantee = 0 and relkind <> 'c'$$,
+    'PUBLIC has no right to any table, view or sequence');
+select is_empty(
+    $$select c.name, t.attname from relation c
+      join pg_attribute t on t.attrelid = c.oid and t.attnum > 0
+      where t.attacl is not null$$,
+    'no column is granted by itself');
+select is_empty(
+    $$select t.typname from pg_type t join pg_class c on c.oid = t.typrelid
+      where t.typnamespace = 'pgq'::regnamespace and c.relkind = 'c'
+        and has_type_privilege('public', t.oid, 'usage')$$,
+    'PUBLIC cannot use the types');
+select is_empty(
+    $$select t.typname from pg_type t join pg_class c on c.oid = t.typrelid
+      where t.typnamespace = 'pgq'::regnamespace and c.relkind = 'c'
+        and obj_description(t.oid, 'pg_type') is null$$,
+    'every type is described');
+select ok(not has_schema_privilege('public', 'pgq', 'usage'), 'PUBLIC cannot enter the schema');
+select ok(not has_schema_privilege('public', 'pgq', 'create'), 'PUBLIC cannot add to the schema');
+select is_empty(
+    $$select name from relation where relkind in ('r', 'p') and relname ~ 's$'$$,
+    'tables have singular names');
+select is_empty(
+    $$select c.conname from pg_constraint c
+      join pg_class r on r.oid = c.conrelid
+      where c.connamespace = 'pgq'::regnamespace and c.contype <> 'n' and not r.relispartition
+        and c.conname !~ ('^' || r.relname || '_')$$,
+    'constraints are named after their table');
+select is_empty(
+    $$select r.name, t.attname from relation r
+      join pg_attribute t on t.attrelid = r.oid and t.attnum > 0 and not t.attisdropped
+      where r.relkind in ('r', 'p') and t.attname ~ '_at$'
+        and t.atttypid <> 'timestamptz'::regtype$$,
+    'what ends in _at is a moment');
+
+-- the contract: names, order, types and defaults that users write in their code
+create temp table promised (name text, parameters text, result text);
+insert into promised values
+    ('create_queue', 'name text, lane_keys text[] DEFAULT NULL::text[], '
+        'lease interval DEFAULT ''00:00:30''::interval, max_attempts integer DEFAULT 3, '
+        'backoff interval DEFAULT ''00:00:01''::interval, '
+        'max_backoff interval DEFAULT ''00:05:00''::interval, '
+        'retention interval DEFAULT ''1 day''::interval, mode text DEFAULT ''queue''::text',
+        'boolean'),
+    ('alter_queue', 'name text', 'void'),
+    ('drop_queue', 'name text', 'boolean'),
+    ('pause', 'name text', 'boolean'),
+    ('resume', 'name text', 'boolean'),
+    ('publish', 'topic text, payload jsonb, headers jsonb DEFAULT ''{}''::jsonb, '
+        'priority integer DEFAULT 0, delay interval DEFAULT NULL::interval, '
+        'expires_in interval DEFAULT NULL::interval, sender text DEFAULT NULL::text, '
+        'recipient text DEFAULT NULL::text, reply_to text DEFAULT NULL::text, '
+        'correlation_id text DEFAULT NULL::text, group_key text DEFAULT NULL::text, '
+        'dedup_key text DEFAULT NULL::text', 'bigint'),
+    ('publish_batch', 'topic text, payloads jsonb[], headers jsonb[] DEFAULT NULL::jsonb[], '
+        'priority integer DEFAULT 0, delay interval DEFAULT NULL::interval', 'SETOF bigint'),
+    ('claim', 'topic text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT 1, '
+        'lease interval DEFAULT NULL::interval, key text DEFAULT NULL::text',
+        'SETOF pgq.claimed'),
+    ('ack', 'lease_id bigint, ids bigint[] DEFAULT NULL::bigint[]', 'integer'),
+    ('nack', 'lease_id bigint, ids bigint[] DEFAULT NULL::bigint[], '
+        'delay interval DEFAULT NULL::interval, error text DEFAULT NULL::text, '
+        'details jsonb DEFAULT NULL::jsonb', 'integer'),
+    ('bury', 'lease_id bigint, ids bigint[] DEFAULT NULL::bigint[], '
+        'error text DEFAULT NULL::text, details jsonb DEFAULT NULL::jsonb', 'integer'),
+    ('extend', 'lease_id bigint, lease interval DEFAULT NULL::interval',
+        'timestamp with time zone'),
+    ('peek', 'topic text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT 10',
+        'SETOF pgq.message'),
+    ('leased', 'lease_id bigint', 'SETOF pgq.claimed'),
+    ('replay', 'topic text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT NULL::integer, '
+        'dry_run boolean DEFAULT false', 'integer'),
+    ('discard', 'topic text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT NULL::integer',
+        'integer'),
+    ('matches', 'filter jsonb, headers jsonb, payload jsonb DEFAULT NULL::jsonb', 'boolean'),
+    ('compile_filter', 'filter jsonb', null),
+    ('explain_filter', 'topic text, filter jsonb', 'TABLE(item text, value text)'),
+    ('header_equals', 'key text, value text', 'jsonb'),
+    ('header_in', 'key text', 'jsonb'),
+    ('header_not_equals', 'key text, value text', 'jsonb'),
+    ('header_like', 'key text, pattern text', 'jsonb'),
+    ('all_of', '', 'jsonb'),
+    ('any_of', '', 'jsonb'),
+    ('history', 'message_id bigint', null),
+    ('version', '', 'text'),
+    ('now', '', 'timestamp with time zone'),
+    ('maintain', '', null);
+
+select is(
+    (select string_agg(starts_with(pg_get_function_arguments(r.oid), p.parameters)::text, ' ')
+     from routine r where r.proname = p.name),
+    'true', format('pgq.%s has the parameters that were promised', p.name))
+from promised p order by p.name;
+select is(
+    (select pg_get_function_result(r.oid) from routine r where r.proname = p.name),
+    p.result, format('pgq.%s returns what was promised', p.name))
+from promised p where p.result is not null order by p.name;
+select is_empty(
+    $$select p.name from promised p join pg_proc f on f.oid = ('pgq.' || p.name)::regproc
+      where f.provariadic = 0 and f.pronargs - f.pronargdefaults
+          <> regexp_count(p.parameters, '[a-z_]+ [a-z\[\]]+(?=,|$)')$$,
+    'what follows the promised parameters has defaults');
+select columns_are('pgq', 'claimed', array[
+    'lease_id', 'id', 'topic', 'priority', 'attempt', 'headers', 'payload', 'sender', 'recipient',
+    'reply_to', 'correlation_id', 'group_key', 'published_at', 'expires_at', 'lease_until'],
+    'a claim returns the promised columns');
+select is_empty(
+    $$select unnest('{queue_stats,message_state}'::text[])
+      except select relname::text from relation where relkind = 'v'$$,
+    'the promised views are there');
+select has_table('pgq'::name, 'dead_letter'::name, 'dead letters can be looked at');
+select is((select provolatile from pg_proc where oid = 'pgq.peek'::regproc), 's',
+    'looking changes nothing');
+select is(pgq.version(), (select extversion from pg_extension where extname = 'pgq'),
+    'the code says the version that is installed');
+
+select is_empty('select * from pgq.check()', 'an installation without queues is sound');
+select * from finish();
+rollback;
