@@ -8,6 +8,9 @@ declare
     v_taken int8range[] := '{}';
     v_left bigint := n;
 begin
+    if isempty(ids) then
+        return ids;
+    end if;
     if int8multirange(range_merge(ids)) = ids then
         return int8multirange(int8range(lower(ids), least(lower(ids) + n, upper(ids))));
     end if;
