@@ -148,7 +148,7 @@ insert into promised values
     ('compile_filter', 'filter jsonb', null),
     ('explain_filter', 'topic text, filter jsonb', 'TABLE(item text, value text)'),
     ('header_equals', 'key text, value text', 'jsonb'),
-    ('header_in', 'key text', 'jsonb'),
+    ('header_in', 'key text, "values" text[]', 'jsonb'),
     ('header_not_equals', 'key text, value text', 'jsonb'),
     ('header_like', 'key text, pattern text', 'jsonb'),
     ('all_of', '', 'jsonb'),
@@ -170,7 +170,7 @@ from promised p where p.result is not null order by p.name;
 select is_empty(
     $$select p.name from promised p join pg_proc f on f.oid = ('pgq.' || p.name)::regproc
       where f.provariadic = 0 and f.pronargs - f.pronargdefaults
-          <> regexp_count(p.parameters, '[a-z_]+ [a-z\[\]]+(?=,|$)')$$,
+          <> regexp_count(p.parameters, '[a-z_"]+ [a-z\[\]]+(?=,|$)')$$,
     'what follows the promised parameters has defaults');
 select columns_are('pgq', 'claimed', array[
     'lease_id', 'id', 'topic', 'priority', 'attempt', 'headers', 'payload', 'sender', 'recipient',

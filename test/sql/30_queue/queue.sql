@@ -1,0 +1,161 @@
+-- Queues: created, changed, paused, dropped.
+begin;
+select no_plan();
+select t.at(now());
+
+-- create
+select is(pgq.create_queue('orders'), true, 'a queue is created by its name alone');
+select ok((select to_jsonb(q) from pgq.queue q) @>
+    '{"name": "orders", "mode": "queue", "lease": "00:00:30", "paused": false, "backoff": "00:00:01",
+      "journal": "all", "set_size": 128, "lane_keys": null, "on_expiry": "dead_letter",
+      "retention": "1 day", "lanes_full": false, "max_backoff": "00:05:00", "unlaned_xid": null,
+      "dedup_window": "00:05:00", "max_attempts": 3, "unlaned_rows": false}'::jsonb,
+    'a queue has sensible defaults');
+select is(pgq.create_queue('orders'), false, 'creating it again changes nothing');
+select is(pgq.create_queue('orders', lease => '30000 ms', retention => '24 hours'), false,
+    'the same policy in other words is the same policy');
+select throws_ok($$select pgq.create_queue('orders', lease => '31 s')$$, 'QU002',
+    'queue "orders" exists with another policy', 'another policy is refused');
+select throws_ok(format('select pgq.create_queue(''orders'', %s)', x), 'QU002', null,
+    format('a queue with another policy is refused: %s', x))
+from unnest(array[$$lane_keys => '{type}'$$, 'max_attempts => 4', $$backoff => '2 s'$$,
+    $$max_backoff => '6 min'$$, $$retention => '2 days'$$, $$mode => 'archive'$$,
+    $$dedup_window => '1 s'$$, $$on_expiry => 'discard'$$, 'set_size => 1',
+    $$journal => 'failures'$$]) x;
+select matches(t.hint_of($$select pgq.create_queue('orders', max_attempts => 9)$$), 'alter_queue',
+    'the error tells how to change a queue');
+select is((select count(*) from pgq.queue), 1::bigint, 'there is still one queue');
+select throws_ok($$select pgq.create_queue('not a name')$$, '22023', null,
+    'a queue needs a name that can be a topic');
+select throws_ok($$select pgq.create_queue(null)$$, '22023', null, 'null names no queue');
+select is(pgq.create_queue('laned', lane_keys => '{}'), true, 'no lane keys are no lanes');
+select is((select lane_keys from pgq.queue where name = 'laned'), null, 'the queue has no lanes');
+select is(pgq.create_queue('all', '{type,region}', '1 min', 1, '0', '0', '0', 'archive', '0',
+    'discard', 1, 'failures'), true, 'a queue can have every policy at its edge');
+
+-- every part of a policy is checked, by create and by alter
+create temp table wrong (policy text);
+insert into wrong values
+    ($$lease => '0'$$), ($$lease => '-1 s'$$), ('max_attempts => 0'), ('max_attempts => 1001'),
+    ($$backoff => '-1 s'$$), ($$backoff => '10 min'$$), ($$max_backoff => '0.5 s'$$),
+    ($$retention => '-1 day'$$), ($$dedup_window => '-1 s'$$), ($$on_expiry => 'forget'$$),
+    ($$mode => 'stack'$$), ($$journal => 'none'$$), ('set_size => 0'), ('set_size => 1025'),
+    ($$lane_keys => '{a,b,c,d,e}'$$), ($$lane_keys => '{a,a}'$$), ($$lane_keys => '{9a}'$$),
+    ($$lane_keys => '{a.b}'$$), ($$lane_keys => '{null}'$$), ($$lane_keys => '{""}'$$),
+    (format('lane_keys => %L', array[repeat('a', 129)]));
+select throws_ok(format('select pgq.create_queue(''wrong'', %s)', policy), '22023', null,
+    'a new queue is refused with ' || left(policy, 40)) from wrong;
+select throws_ok(format('select pgq.alter_queue(''orders'', %s)', policy), '22023', null,
+    'a queue cannot be changed to ' || left(policy, 40)) from wrong;
+select isnt(t.hint_of(format('select pgq.create_queue(''wrong'', %s)', policy)), '',
+    'there is a hint against ' || left(policy, 40)) from wrong;
+select throws_ok(format('select pgq.create_queue(''wrong'', %s => null)', part), '22023', null,
+    'a new queue needs a ' || part)
+from unnest('{lease,max_attempts,backoff,max_backoff,retention,dedup_window,on_expiry,mode,journal,
+    set_size}'::text[]) part;
+select is((select count(*) from pgq.queue), 3::bigint, 'nothing was created on the way');
+select is((select lease from pgq.queue where name = 'orders'), '30 s', 'nothing was changed');
+
+-- alter
+select lives_ok($$select pgq.alter_queue('orders', lease => '1 min', max_attempts => 5,
+    backoff => '2 s', max_backoff => '1 min', retention => '2 days', dedup_window => '1 min',
+    on_expiry => 'discard', set_size => 10, journal => 'failures', lane_keys => '{type}')$$,
+    'every part of a policy can be changed');
+select ok((select to_jsonb(q) from pgq.queue q where name = 'orders') @>
+    '{"name": "orders", "mode": "queue", "lease": "00:01:00", "paused": false, "backoff": "00:00:02",
+      "journal": "failures", "set_size": 10, "lane_keys": ["type"], "on_expiry": "discard",
+      "retention": "2 days", "lanes_full": false, "max_backoff": "00:01:00",
+      "dedup_window": "00:01:00", "max_attempts": 5, "unlaned_rows": true}'::jsonb,
+    'the changed policy is what was asked for');
+select lives_ok($$select pgq.alter_queue('orders', lease => '2 min')$$,
+    'one part can be changed alone');
+select is((select array[lease::text, backoff::text, lane_keys::text] from pgq.queue
+           where name = 'orders'),
+    '{00:02:00,00:00:02,"{type}"}'::text[], 'the others stay');
+select lives_ok($$select pgq.alter_queue('orders', lane_keys => '{}')$$, 'lanes can be removed');
+select is((select lane_keys from pgq.queue where name = 'orders'), null, 'the lanes are removed');
+select throws_ok($$select pgq.alter_queue('nowhere', lease => '1 s')$$, 'QU001', null,
+    'only a queue that is there can be changed');
+
+-- a change of lane keys on a queue with messages
+select pgq.create_queue('mixed');
+select pgq.publish('mixed', '"a"', '{"type": "x", "region": "eu"}');
+select pgq.publish('mixed', '"b"', '{"type": "y", "region": "us"}');
+select pgq.alter_queue('mixed', lane_keys => '{type}');
+select pgq.publish('mixed', '"c"', '{"type": "x", "region": "us"}');
+select pgq.alter_queue('mixed', lane_keys => '{region}');
+select pgq.publish('mixed', '"d"', '{"type": "x", "region": "eu"}');
+select pgq.alter_queue('mixed', lane_keys => '{}');
+select pgq.publish('mixed', '"e"', '{"type": "y", "region": "us"}');
+select pgq.alter_queue('mixed', lane_keys => '{region,type}');
+select pgq.publish('mixed', '"f"', '{"type": "x", "region": "eu"}');
+select is(t.look('mixed', '{"type": "x"}'), 'a c d f',
+    'a filter finds messages from before, between and after changes of the lanes');
+select is(t.look('mixed', '{"region": "us"}'), 'b c e', 'and so does another');
+select is(t.look('mixed', '{"region": "eu", "type": "x"}'), 'a d f', 'and one on two keys');
+select is(t.take('mixed', '{"type": "x"}', 10), 'a c d f', 'a claim finds the same');
+select is(t.take('mixed', null, 10), 'b e', 'and leaves the others');
+select is_empty('select * from pgq.check()', 'changing lanes leaves nothing wrong');
+
+-- pause and resume
+select pgq.create_queue('calm');
+select pgq.publish('calm', '"a"');
+select is(pgq.pause('calm'), true, 'a queue can be paused');
+select is(pgq.pause('calm'), false, 'pausing it again changes nothing');
+select is_empty($$select * from pgq.claim('calm')$$, 'a paused queue delivers nothing');
+select is_empty($$select * from pgq.claim('calm', '{"a": 1}')$$, 'not with a filter either');
+select isnt(pgq.publish('calm', '"b"'), null, 'it still accepts messages');
+select is(t.look('calm'), 'a b', 'and they can be looked at');
+select is(pgq.create_queue('calm'), false, 'to be paused is no other policy');
+select is(pgq.resume('calm'), true, 'it can be resumed');
+select is(pgq.resume('calm'), false, 'resuming it again changes nothing');
+select max(lease_id) as lease from pgq.claim('calm') \gset
+select pgq.pause('calm');
+select is(pgq.ack(:lease), 1, 'what was claimed before can be acknowledged during a pause');
+select pgq.resume('calm');
+select is(t.take('calm', n => 5), 'b', 'after that delivery goes on');
+select throws_ok($$select pgq.pause('nowhere')$$, 'QU001', null, 'only queues can be paused');
+select throws_ok($$select pgq.resume('nowhere')$$, 'QU001', null, 'only queues can be resumed');
+
+-- drop
+select pgq.create_queue('brief');
+select is(pgq.drop_queue('brief'), true, 'an empty queue can be dropped');
+select throws_ok($$select pgq.drop_queue('brief')$$, 'QU001', null, 'but only once');
+select throws_ok($$select pgq.publish('brief', '1')$$, 'QU005', null,
+    'nobody receives its topic any more');
+select pgq.create_queue('brief', max_attempts => 1, lane_keys => '{type}');
+select pgq.publish('brief', '"r"');
+select throws_ok($$select pgq.drop_queue('brief')$$, '55000', 'queue "brief" still holds messages',
+    'a queue with ready messages is not dropped');
+select max(lease_id) as lease from pgq.claim('brief') \gset
+select throws_ok($$select pgq.drop_queue('brief')$$, '55000', null, 'nor one with leased messages');
+select pgq.bury(:lease);
+select throws_ok($$select pgq.drop_queue('brief')$$, '55000', null, 'nor one with dead letters');
+select pgq.discard('brief');
+select pgq.publish('brief', '"s"', delay => '1 h');
+select throws_ok($$select pgq.drop_queue('brief')$$, '55000', null, 'nor one with delayed messages');
+select matches(t.hint_of($$select pgq.drop_queue('brief')$$), 'force',
+    'the error tells how to do it all the same');
+select pgq.publish('brief', '"r"', '{"type": "x"}'), pgq.publish('brief', '"l"'),
+       pgq.publish('brief', '"d"', priority => 1);
+select max(lease_id) as lease from pgq.claim('brief') \gset
+select pgq.bury(:lease);
+select max(lease_id) as lease from pgq.claim('brief') \gset
+select queue_id from pgq.queue where name = 'brief' \gset
+select is(pgq.drop_queue('brief', force => true), true, 'by force it goes');
+select is_empty(format(
+    'select 1 from pgq.ready where queue_id = %1$s
+     union all select 2 from pgq.scheduled where queue_id = %1$s
+     union all select 3 from pgq.lease where queue_id = %1$s
+     union all select 4 from pgq.dead_letter where queue_id = %1$s
+     union all select 5 from pgq.lane where queue_id = %1$s
+     union all select 6 from pgq.binding where queue_id = %1$s', :queue_id),
+    'and everything that it held with it');
+select throws_ok(format('select pgq.ack(%s)', :lease), 'QU003', null,
+    'who was working on it learns that the lease is lost');
+select is(pgq.create_queue('brief'), true, 'the name is free again');
+select is_empty($$select * from pgq.claim('brief')$$, 'the new queue has none of the old messages');
+
+select is_empty('select * from pgq.check()', 'nothing is broken');
+select * from finish();
+rollback;
