@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 KEY = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]*\Z")
@@ -489,13 +490,14 @@ class Parser:
             return self.whole_test(place, lambda value, world: json_type(value) == operand)
         if operator == "$mod":
             require(isinstance(operand, list) and len(operand) == 2, "$mod")
-            require(all(json_type(n) == "number" and n % 1 == 0 for n in operand), "$mod")
-            divisor, remainder = map(Decimal, operand)
-            require(divisor != 0, "$mod")
+            require(all(json_type(n) == "number" for n in operand), "$mod")
+            divisor, remainder = map(Fraction, operand)
+            require(divisor != 0 and divisor % 1 == 0 == remainder % 1, "$mod")
             return self.element_test(
                 place,
                 lambda value, world: (
-                    json_type(value) == "number" and Decimal(value) % divisor == remainder
+                    json_type(value) == "number"
+                    and Fraction(value) - int(Fraction(value) / divisor) * divisor == remainder
                 ),
             )
         return self.array_operator(operator, operand, place, depth)
@@ -552,7 +554,7 @@ class Parser:
             )
         if operator == "$size":
             require(json_type(operand) == "number" and operand >= 0, "$size")
-            require(operand % 1 == 0, "$size")
+            require(Fraction(operand) % 1 == 0, "$size")
             return self.whole_test(
                 place, lambda value, world: isinstance(value, list) and len(value) == operand
             )

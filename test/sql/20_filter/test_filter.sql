@@ -76,7 +76,8 @@ from pgq.compile_filter(jsonb_build_object('k',
 select is(
     (select count(*) from generate_series(1, 3000) as i
         where pgq._test_filter(c.path, c.scope, null,
-            jsonb_build_object('k', jsonb_build_array('é' || i)), null, 0, null, null, null, null, null, 1, null, null, null, now())),
+            jsonb_build_object('k', jsonb_build_array('é' || i)), null, 0, null,
+            null, null, null, null, 1, null, null, null, now())),
     1000::bigint, 'a list of 1000 texts finds each')
 from pgq.compile_filter(jsonb_build_object('payload.k',
     (select jsonb_agg('é' || i * 3 order by random()) from generate_series(1, 1000) as i))) as c;
@@ -98,7 +99,8 @@ select is(pgq._filter_parse('{"k": "a", "$const": false}'), 'false',
 select is_empty($$
     select p.oid::regprocedure from pg_proc as p
     where p.pronamespace = 'pgq'::regnamespace
-        and p.proname ~ '^(_filter|_topic|_regex|_test|_message_document|matches|compile_filter|header|a(ll|ny)_of)'
+        and p.proname ~ ('^(_filter|_topic|_regex|_test|_message_document|matches|compile_filter|'
+            'header_|all_of|any_of)')
         and (p.prolang = (select oid from pg_language where lanname = 'plpgsql')
                 and not coalesce(p.proconfig, '{}') @> '{"search_path=pg_catalog, pg_temp"}'
             or obj_description(p.oid, 'pg_proc') is null

@@ -30,7 +30,8 @@ insert into row_of_table values
 
 select is(
     (select string_agg(
-        case when pgq.matches(r.filter, s.document, s.document) then 'T' else '.' end, ' ' order by s.position) from sample as s),
+        case when pgq.matches(r.filter, s.document, s.document) then 'T' else '.' end,
+        ' ' order by s.position) from sample as s),
     r.expected, r.filter::text || ' gives its row of the table')
 from row_of_table as r;
 
