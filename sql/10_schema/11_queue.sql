@@ -5,22 +5,26 @@ create table pgq.queue (
     lanes_full   boolean not null default false,
     unlaned_rows boolean not null default false,
     unlaned_xid  xid8,
-    lease        interval not null,
-    max_attempts int not null,
-    backoff      interval not null,
-    max_backoff  interval not null,
-    retention    interval not null,
-    dedup_window interval not null,
-    on_expiry    text not null,
-    set_size     int not null,
-    journal      text not null,
-    mode         text not null,
+    -- The defaults are those of create_queue, for queues that subscribe makes.
+    lease        interval not null default '30 s',
+    max_attempts int not null default 3,
+    backoff      interval not null default '1 s',
+    max_backoff  interval not null default '5 min',
+    retention    interval not null default '1 day',
+    dedup_window interval not null default '5 min',
+    on_expiry    text not null default 'dead_letter',
+    on_dead      text not null default 'release',
+    suggestions  boolean not null default false,
+    set_size     int not null default 128,
+    journal      text not null default 'all',
+    mode         text not null default 'queue',
     paused       boolean not null default false,
     created_at   timestamptz not null default now(),
     constraint queue_pkey primary key (queue_id),
     constraint queue_name_unique unique (name),
     constraint queue_mode_known check (mode in ('queue', 'archive')),
     constraint queue_on_expiry_known check (on_expiry in ('dead_letter', 'discard')),
+    constraint queue_on_dead_known check (on_dead in ('release', 'block')),
     constraint queue_journal_known check (journal in ('all', 'failures')),
     constraint queue_set_size_in_range check (set_size between 1 and 1024)
 );
@@ -39,6 +43,10 @@ comment on column pgq.queue.max_backoff is 'The longest delay before a retry.';
 comment on column pgq.queue.retention is 'How long the log keeps messages at least.';
 comment on column pgq.queue.dedup_window is 'How long a dedup key keeps a second publish away.';
 comment on column pgq.queue.on_expiry is 'Where messages go that expire undelivered.';
+comment on column pgq.queue.on_dead is
+    'A dead letter releases its ordering group, or blocks it until it is replayed or discarded.';
+comment on column pgq.queue.suggestions is
+    'The queue also receives messages whose header "route" names it.';
 comment on column pgq.queue.set_size is
     'Most ids in one ready row: the granularity at which concurrent claims skip each other.';
 comment on column pgq.queue.journal is

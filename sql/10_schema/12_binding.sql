@@ -6,6 +6,7 @@ create table pgq.binding (
     filter     jsonb,
     scope      text,
     path       jsonpath,
+    counted    boolean not null default true,
     created_at timestamptz not null default now(),
     constraint binding_pkey primary key (binding_id),
     constraint binding_queue_pattern_unique unique (queue_id, pattern),
@@ -18,6 +19,8 @@ comment on column pgq.binding.regex is 'The pattern as a regular expression; nul
 comment on column pgq.binding.filter is 'The filter document; null receives everything.';
 comment on column pgq.binding.scope is 'What the compiled filter looks at.';
 comment on column pgq.binding.path is 'The compiled filter.';
+comment on column pgq.binding.counted is
+    'Matches are counted; not those of a queue with its own topic, which would only cost time.';
 revoke all on table pgq.binding from public;
 
 -- Publishing looks up its topic here, so that it costs one index probe whatever the number of
@@ -33,7 +36,7 @@ create index route_topic_idx on pgq.route (topic, version);
 comment on table pgq.route is 'Learnt answers to: who receives this topic?';
 comment on column pgq.route.version is 'The routing version that the answer belongs to.';
 comment on column pgq.route.queue_ids is
-    'Queues that receive every message of the topic and have no lanes.';
+    'Queues that receive every message of the topic, have no lanes and are not counted.';
 comment on column pgq.route.binding_ids is 'The bindings of the other queues that receive it.';
 revoke all on table pgq.route from public;
 

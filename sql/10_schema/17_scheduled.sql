@@ -3,6 +3,7 @@ create table pgq.scheduled (
     due_at   timestamptz not null,
     attempt  int not null,
     size     int not null,
+    grouped  boolean not null default false,
     failures jsonb,
     ids      int8multirange not null
 ) with (
@@ -11,4 +12,5 @@ create table pgq.scheduled (
 create index scheduled_due_idx on pgq.scheduled (queue_id, due_at);
 comment on table pgq.scheduled is 'What becomes ready later: delayed messages and retries.';
 comment on column pgq.scheduled.attempt is 'Deliveries so far.';
+comment on column pgq.scheduled.grouped is 'The messages are heads of ordering groups.';
 revoke all on table pgq.scheduled from public;

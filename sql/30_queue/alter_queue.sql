@@ -11,7 +11,9 @@ create or replace function pgq.alter_queue(
     dedup_window interval default null,
     on_expiry text default null,
     set_size int default null,
-    journal text default null
+    journal text default null,
+    on_dead text default null,
+    suggestions boolean default null
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -35,6 +37,8 @@ begin
     v_queue.on_expiry := coalesce(alter_queue.on_expiry, v_queue.on_expiry);
     v_queue.set_size := coalesce(alter_queue.set_size, v_queue.set_size);
     v_queue.journal := coalesce(alter_queue.journal, v_queue.journal);
+    v_queue.on_dead := coalesce(alter_queue.on_dead, v_queue.on_dead);
+    v_queue.suggestions := coalesce(alter_queue.suggestions, v_queue.suggestions);
     perform pgq._check_policy(v_queue);
 
     -- Ready rows keep the lanes they have. A lane of other keys counts as mixed from now on, and
@@ -51,17 +55,18 @@ begin
         max_attempts = v_queue.max_attempts, backoff = v_queue.backoff,
         max_backoff = v_queue.max_backoff, retention = v_queue.retention, mode = v_queue.mode,
         dedup_window = v_queue.dedup_window, on_expiry = v_queue.on_expiry,
-        set_size = v_queue.set_size, journal = v_queue.journal
+        set_size = v_queue.set_size, journal = v_queue.journal,
+        on_dead = v_queue.on_dead, suggestions = v_queue.suggestions
     where q.queue_id = v_queue.queue_id;
     perform pgq._rerouted();
 end
 $$;
 comment on function pgq.alter_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
-    text) is
+    text, text, boolean) is
     'Changes the given parts of a queue''s policy; null keeps a part, lane_keys => ''{}'' removes '
     'the lanes. Works on a queue with messages.';
 revoke all on function pgq.alter_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
-    text)
+    text, text, boolean)
     from public;

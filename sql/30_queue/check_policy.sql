@@ -32,6 +32,12 @@ begin
         when policy.mode is null or policy.mode not in ('queue', 'archive') then
             v_problem := format('unknown mode "%s"', policy.mode);
             v_hint := 'Use queue, or archive to store messages without delivering them.';
+        when policy.on_dead is null or policy.on_dead not in ('release', 'block') then
+            v_problem := format('unknown on_dead "%s"', policy.on_dead);
+            v_hint := 'Use release, or block to hold back a group behind its dead letter.';
+        when policy.suggestions is null then
+            v_problem := 'suggestions must be true or false';
+            v_hint := 'True lets producers name the queue in the header "route".';
         when policy.journal is null or policy.journal not in ('all', 'failures') then
             v_problem := format('unknown journal "%s"', policy.journal);
             v_hint := 'Use all, or failures to leave acknowledgements out.';

@@ -11,7 +11,9 @@ create or replace function pgq.create_queue(
     dedup_window interval default '5 min',
     on_expiry text default 'dead_letter',
     set_size int default 128,
-    journal text default 'all'
+    journal text default 'all',
+    on_dead text default 'release',
+    suggestions boolean default false
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -32,14 +34,16 @@ begin
     v_wanted.on_expiry := create_queue.on_expiry;
     v_wanted.set_size := create_queue.set_size;
     v_wanted.journal := create_queue.journal;
+    v_wanted.on_dead := create_queue.on_dead;
+    v_wanted.suggestions := create_queue.suggestions;
     perform pgq._check_policy(v_wanted);
 
     insert into pgq.queue (name, lane_keys, lease, max_attempts, backoff, max_backoff, retention,
-                           mode, dedup_window, on_expiry, set_size, journal)
+                           mode, dedup_window, on_expiry, set_size, journal, on_dead, suggestions)
     values (create_queue.name, v_wanted.lane_keys, v_wanted.lease, v_wanted.max_attempts,
             v_wanted.backoff, v_wanted.max_backoff, v_wanted.retention, v_wanted.mode,
             v_wanted.dedup_window, v_wanted.on_expiry, v_wanted.set_size,
-            v_wanted.journal)
+            v_wanted.journal, v_wanted.on_dead, v_wanted.suggestions)
     on conflict on constraint queue_name_unique do nothing
     returning * into v_present;
 
@@ -58,8 +62,8 @@ begin
                       hint = 'Change it with pgq.alter_queue, or create it as it is.';
         end if;
         -- A queue made by subscribe has only its subscriptions: now it gets its own topic too.
-        insert into pgq.binding (queue_id, pattern)
-        values (v_present.queue_id, create_queue.name)
+        insert into pgq.binding (queue_id, pattern, counted)
+        values (v_present.queue_id, create_queue.name, false)
         on conflict on constraint binding_queue_pattern_unique do nothing;
         if found then
             perform pgq._rerouted();
@@ -67,17 +71,18 @@ begin
         return false;
     end if;
 
-    insert into pgq.binding (queue_id, pattern) values (v_present.queue_id, create_queue.name);
+    insert into pgq.binding (queue_id, pattern, counted)
+    values (v_present.queue_id, create_queue.name, false);
     perform pgq._rerouted();
     return true;
 end
 $$;
 comment on function pgq.create_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
-    text) is
+    text, text, boolean) is
     'Creates a queue that receives the topic of its name. Returns false if it exists with the same '
     'policy; raises QU002 if it exists with another.';
 revoke all on function pgq.create_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
-    text)
+    text, text, boolean)
     from public;

@@ -9,6 +9,7 @@ begin
     if not drop_queue.force and (
         exists (select from pgq.ready r where r.queue_id = v_queue.queue_id)
         or exists (select from pgq.scheduled s where s.queue_id = v_queue.queue_id)
+        or exists (select from pgq.group_line g where g.queue_id = v_queue.queue_id)
         or exists (select from pgq.lease l where l.queue_id = v_queue.queue_id)
         or exists (select from pgq.dead_letter d where d.queue_id = v_queue.queue_id))
     then

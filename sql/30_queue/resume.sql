@@ -7,7 +7,11 @@ declare
     v_queue pgq.queue := pgq._queue(resume.name);
 begin
     update pgq.queue q set paused = false where q.queue_id = v_queue.queue_id and q.paused;
-    return found;
+    if not found then
+        return false;
+    end if;
+    perform pgq._wake(v_queue.queue_id);
+    return true;
 end
 $$;
 comment on function pgq.resume(text) is

@@ -1,7 +1,8 @@
 -- Makes messages of the log ready (again): retries, delayed ones, replays. To revive them is to
 -- forget that they expire.
 create or replace function pgq._enqueue(
-    queue pgq.queue, ids int8multirange, attempt int, failures jsonb, revive boolean default false
+    queue pgq.queue, ids int8multirange, attempt int, failures jsonb, grouped boolean,
+    revive boolean default false
 ) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -25,10 +26,12 @@ begin
                 pgq._lane(queue.queue_id, queue.lane_keys, queue.lanes_full, v_group.label)
             end,
             v_group.priority, true, _enqueue.attempt, v_group.expires_at, _enqueue.failures,
-            false, v_group.ids, queue.set_size);
+            _enqueue.grouped, v_group.ids, queue.set_size);
     end loop;
+    perform pgq._wake(queue.queue_id);
 end
 $$;
-comment on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb, boolean) is
+comment on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb, boolean, boolean) is
     'Makes messages of the log ready (again).';
-revoke all on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb, boolean) from public;
+revoke all on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb, boolean, boolean)
+    from public;

@@ -15,7 +15,7 @@ begin
     from pgq.routing r
     join (
         select c.binding_id, c.queue_id, q.mode,
-               c.path is null and q.lane_keys is null as plain,
+               c.path is null and q.lane_keys is null and not c.counted as plain,
                -- A binding without a filter makes the queue's others superfluous.
                row_number() over (partition by c.queue_id order by c.path is not null) as n,
                bool_or(c.path is null) over (partition by c.queue_id) as unfiltered

@@ -10,11 +10,14 @@ declare
     v_topic text;
     v_queue_ids int[];
     v_binding_ids int[];
+    v_laned_ids int[];
+    v_waited boolean;
+    v_match record;
+    v_queue pgq.queue;
     v_binding record;
     v_group record;
-    v_lane_id int;
-    v_routed int := 0;
     v_doubles bigint[] := '{}';
+    v_matches bigint;
 begin
     select n.*, exists (select from new_message offset 1) as many,
            n.priority not between -1000 and 1000 or jsonb_typeof(n.headers) <> 'object'
@@ -40,11 +43,13 @@ begin
     -- One message has a path of its own: most publishes are of this kind, and each statement that
     -- is not run is a good part of their cost.
     if not v_message.many then
-        select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids from pgq.route r
+        select r.queue_ids, r.binding_ids, exists (select from pgq.waiter)
+        into v_queue_ids, v_binding_ids, v_waited
+        from pgq.route r
         where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
         limit 1;
         if not found then
-            select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids
+            select r.queue_ids, r.binding_ids, true into v_queue_ids, v_binding_ids, v_waited
             from pgq._learn_route(v_message.topic) r;
         end if;
         if v_message.dedup_key is not null
@@ -52,53 +57,64 @@ begin
         then
             return null;
         end if;
-        if v_message.due_at is null then
+        if v_binding_ids <> '{}' then
+            select array_agg(distinct b.queue_id) filter (where q.lane_keys is null) as plain,
+                   array_agg(distinct b.queue_id) filter (where q.lane_keys is not null) as laned,
+                   array_agg(b.binding_id) filter (where b.counted) as counted
+            into v_match
+            from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
+            where b.binding_id = any (v_binding_ids)
+              and pgq._test_filter(
+                  b.path, b.scope, v_message.headers, v_message.payload, v_message.topic,
+                  v_message.priority, v_message.sender, v_message.recipient, v_message.reply_to,
+                  v_message.correlation_id, v_message.group_key, 1, v_message.published_at,
+                  v_message.expires_at, v_message.id, v_now);
+            v_queue_ids := v_queue_ids || v_match.plain;
+            v_laned_ids := v_match.laned;
+            if v_match.counted is not null then
+                insert into pgq.binding_hit (binding_id, matches, last_at)
+                select c, 1, v_now from unnest(v_match.counted) c;
+            end if;
+        end if;
+        if v_message.group_key is not null then
+            for v_queue in
+                select q.* from pgq.queue q
+                where q.queue_id = any (v_queue_ids || v_laned_ids) order by q.queue_id
+            loop
+                perform pgq._admit_heads(
+                    v_queue, pgq._join_groups(v_queue.queue_id, array[v_message.id], null), null,
+                    v_now);
+            end loop;
+        elsif v_message.due_at is not null then
+            insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
+            select q.queue_id, v_message.due_at, 0, 1,
+                   int8multirange(int8range(v_message.id, v_message.id + 1))
+            from unnest(v_queue_ids || v_laned_ids) q (queue_id);
+        else
             insert into pgq.ready (
                 queue_id, rank, attempt, size, xid, expires_at, grouped, ids)
             select q.queue_id, pgq._rank(v_message.priority, false, v_message.id), 0, 1,
                    pg_current_xact_id(), v_message.expires_at, false,
                    int8multirange(int8range(v_message.id, v_message.id + 1))
             from unnest(v_queue_ids) q (queue_id);
-        else
-            insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
-            select q.queue_id, v_message.due_at, 0, 1,
-                   int8multirange(int8range(v_message.id, v_message.id + 1))
-            from unnest(v_queue_ids) q (queue_id);
-        end if;
-        if v_binding_ids = '{}' then
-            return null;
-        end if;
-        for v_binding in
-            select b.path, b.scope, q.queue_id, q.lane_keys, q.lanes_full
-            from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
-            where b.binding_id = any (v_binding_ids)
-            order by q.queue_id
-        loop
-            continue when v_binding.queue_id = v_routed or not pgq._test_filter(
-                v_binding.path, v_binding.scope, v_message.headers, v_message.payload,
-                v_message.topic, v_message.priority, v_message.sender, v_message.recipient,
-                v_message.reply_to, v_message.correlation_id, v_message.group_key, 1,
-                v_message.published_at, v_message.expires_at, v_message.id, v_now);
-            v_routed := v_binding.queue_id;
-            if v_message.due_at is not null then
-                insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
-                values (v_binding.queue_id, v_message.due_at, 0, 1,
-                        int8multirange(int8range(v_message.id, v_message.id + 1)));
-                continue;
+            if v_laned_ids is not null then
+                insert into pgq.ready (
+                    queue_id, lane_id, rank, attempt, size, xid, expires_at, grouped, ids)
+                select q.queue_id,
+                       pgq._lane(q.queue_id, q.lane_keys, q.lanes_full,
+                                 pgq._lane_label(v_message.headers, q.lane_keys)),
+                       pgq._rank(v_message.priority, false, v_message.id), 0, 1,
+                       pg_current_xact_id(), v_message.expires_at, false,
+                       int8multirange(int8range(v_message.id, v_message.id + 1))
+                from pgq.queue q where q.queue_id = any (v_laned_ids);
             end if;
-            v_lane_id := null;
-            if v_binding.lane_keys is not null then
-                v_lane_id := pgq._lane(
-                    v_binding.queue_id, v_binding.lane_keys, v_binding.lanes_full,
-                    pgq._lane_label(v_message.headers, v_binding.lane_keys));
-            end if;
-            insert into pgq.ready (
-                queue_id, lane_id, rank, attempt, size, xid, expires_at, grouped, ids)
-            values (v_binding.queue_id, v_lane_id,
-                    pgq._rank(v_message.priority, false, v_message.id), 0, 1,
-                    pg_current_xact_id(), v_message.expires_at, false,
-                    int8multirange(int8range(v_message.id, v_message.id + 1)));
-        end loop;
+        end if;
+        if v_waited then
+            perform pgq._wake(q) from unnest(v_queue_ids || v_laned_ids) q;
+        end if;
+        if v_message.headers ? 'route' then
+            perform pgq._suggest(v_message.id, v_queue_ids || v_laned_ids);
+        end if;
         return null;
     end if;
 
@@ -114,7 +130,8 @@ begin
     end loop;
 
     for v_topic in
-        select distinct n.topic from new_message n where n.deliver_at is distinct from 'infinity'
+        select distinct n.topic from new_message n
+        where n.deliver_at is distinct from 'infinity' order by 1
     loop
         select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids from pgq.route r
         where r.topic = v_topic and r.version = (select s.version from pgq.routing s)
@@ -124,23 +141,28 @@ begin
             from pgq._learn_route(v_topic) r;
         end if;
         for v_binding in
-            select q.queue_id, q.lane_keys, q.lanes_full, q.set_size, b.paths, b.scopes
+            select q as queue, b.paths, b.scopes, b.counted
             from (
-                select c.queue_id, array_agg(c.path) as paths, array_agg(c.scope) as scopes
+                select c.queue_id, array_agg(c.path) as paths, array_agg(c.scope) as scopes,
+                       array_agg(c.binding_id) filter (where c.counted) as counted
                 from pgq.binding c
                 where c.binding_id = any (v_binding_ids)
                 group by c.queue_id
                 union all
-                select p.queue_id, null, null from unnest(v_queue_ids) p (queue_id)
+                select p.queue_id, null, null, null from unnest(v_queue_ids) p (queue_id)
             ) b
             join pgq.queue q on q.queue_id = b.queue_id
+            order by q.queue_id
         loop
+            v_queue := v_binding.queue;
+            v_matches := 0;
             for v_group in
                 select n.priority, n.expires_at,
                        case when n.deliver_at > v_now then n.deliver_at end as due_at,
-                       case when v_binding.lane_keys is not null then
-                           pgq._lane_label(n.headers, v_binding.lane_keys)
+                       case when v_queue.lane_keys is not null then
+                           pgq._lane_label(n.headers, v_queue.lane_keys)
                        end as label,
+                       n.group_key is not null as grouped,
                        array_agg(n.id order by n.id) as ids
                 from new_message n
                 where n.topic = v_topic
@@ -152,25 +174,49 @@ begin
                           f.path, f.scope, n.headers, n.payload, n.topic, n.priority, n.sender,
                           n.recipient, n.reply_to, n.correlation_id, n.group_key, 1,
                           n.published_at, n.expires_at, n.id, v_now)))
-                group by 1, 2, 3, 4
+                group by 1, 2, 3, 4, 5
             loop
-                if v_group.due_at is not null then
+                v_matches := v_matches + cardinality(v_group.ids);
+                if v_group.grouped then
+                    perform pgq._admit_heads(
+                        v_queue, pgq._join_groups(v_queue.queue_id, v_group.ids, null), null,
+                        v_now);
+                elsif v_group.due_at is not null then
                     insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
-                    values (v_binding.queue_id, v_group.due_at, 0, cardinality(v_group.ids),
+                    values (v_queue.queue_id, v_group.due_at, 0, cardinality(v_group.ids),
                             pgq._set_of(v_group.ids));
-                    continue;
+                else
+                    perform pgq._add_ready(
+                        v_queue.queue_id,
+                        case when v_group.label is not null then
+                            pgq._lane(v_queue.queue_id, v_queue.lane_keys, v_queue.lanes_full,
+                                      v_group.label)
+                        end,
+                        v_group.priority, false, 0, v_group.expires_at, null, false,
+                        v_group.ids, v_queue.set_size);
                 end if;
-                perform pgq._add_ready(
-                    v_binding.queue_id,
-                    case when v_group.label is not null then
-                        pgq._lane(v_binding.queue_id, v_binding.lane_keys,
-                                  v_binding.lanes_full, v_group.label)
-                    end,
-                    v_group.priority, false, 0, v_group.expires_at, null, false,
-                    v_group.ids, v_binding.set_size);
             end loop;
+            continue when v_matches = 0;
+            perform pgq._wake(v_queue.queue_id);
+            if cardinality(v_binding.counted) = 1 then
+                insert into pgq.binding_hit (binding_id, matches, last_at)
+                values (v_binding.counted[1], v_matches, v_now);
+            elsif v_binding.counted is not null then
+                insert into pgq.binding_hit (binding_id, matches, last_at)
+                select b.binding_id, count(*), v_now
+                from pgq.binding b join new_message n on n.topic = v_topic
+                where b.binding_id = any (v_binding.counted)
+                  and pgq._test_filter(
+                      b.path, b.scope, n.headers, n.payload, n.topic, n.priority, n.sender,
+                      n.recipient, n.reply_to, n.correlation_id, n.group_key, 1, n.published_at,
+                      n.expires_at, n.id, v_now)
+                group by 1;
+            end if;
         end loop;
     end loop;
+    perform pgq._suggest(n.id, null) from new_message n
+    where n.headers ? 'route' and n.deliver_at is distinct from 'infinity'
+      and (cardinality(v_doubles) = 0 or n.id <> all (v_doubles));
     return null;
 end
 $$;

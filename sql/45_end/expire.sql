@@ -1,6 +1,7 @@
 -- Ends messages whose time has passed, as their queue's policy says.
 create or replace function pgq._expire(
-    queue pgq.queue, ids int8multirange, attempt int, failures jsonb, now timestamptz
+    queue pgq.queue, ids int8multirange, attempt int, failures jsonb, grouped boolean,
+    now timestamptz
 ) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -12,8 +13,12 @@ begin
     end if;
     insert into pgq.journal (at, queue_id, event, attempt, size, ids)
     values (now, queue.queue_id, 'expire', attempt, pgq._set_size(ids), ids);
+    if grouped and (queue.on_expiry = 'discard' or queue.on_dead = 'release') then
+        perform pgq._advance_groups(queue, ids, now);
+    end if;
 end
 $$;
-comment on function pgq._expire(pgq.queue, int8multirange, int, jsonb, timestamptz) is
+comment on function pgq._expire(pgq.queue, int8multirange, int, jsonb, boolean, timestamptz) is
     'Ends messages whose time has passed.';
-revoke all on function pgq._expire(pgq.queue, int8multirange, int, jsonb, timestamptz) from public;
+revoke all on function pgq._expire(pgq.queue, int8multirange, int, jsonb, boolean, timestamptz)
+    from public;

@@ -29,6 +29,9 @@ begin
                  else 'processing_error'
             end,
             error, details, v_failures, ended.holder, ended.client, now);
+        if ended.grouped and queue.on_dead = 'release' then
+            perform pgq._advance_groups(queue, ended.ids, now);
+        end if;
         return;
     end if;
     if v_delay is null then
@@ -38,10 +41,12 @@ begin
                          queue.backoff * (2 ^ least(ended.attempt - 1, 30))) * (0.5 + random() / 2);
     end if;
     if v_delay > interval '0' then
-        insert into pgq.scheduled (queue_id, due_at, attempt, size, failures, ids)
-        values (ended.queue_id, now + v_delay, ended.attempt, ended.size, v_failures, ended.ids);
+        insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
+        values (ended.queue_id, now + v_delay, ended.attempt, ended.size, ended.grouped,
+                v_failures, ended.ids);
+        perform pgq._wake(ended.queue_id);
     else
-        perform pgq._enqueue(queue, ended.ids, ended.attempt, v_failures);
+        perform pgq._enqueue(queue, ended.ids, ended.attempt, v_failures, ended.grouped);
     end if;
 end
 $$;

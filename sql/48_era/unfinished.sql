@@ -12,6 +12,9 @@ begin
             select c.ids from pgq.scheduled c where c.ids && span
             union all
             select l.ids from pgq.lease l where l.ids && span
+            union all
+            select int8multirange(int8range(g.message_id, g.message_id + 1))
+            from pgq.group_line g where span @> g.message_id
         ) s);
 end
 $$;

@@ -5,6 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_part pgq.lease;
+    v_queue pgq.queue;
     v_count int := 0;
 begin
     for v_part in select * from pgq._end_lease(ack.lease_id, ack.ids) loop
@@ -14,6 +15,12 @@ begin
                v_part.claimed_at, v_part.holder, v_part.client, v_part.ids
         from pgq.queue q where q.queue_id = v_part.queue_id and q.journal = 'all';
         v_count := v_count + v_part.size;
+        if v_part.grouped then
+            select q.* into v_queue from pgq.queue q where q.queue_id = v_part.queue_id;
+            if found then
+                perform pgq._advance_groups(v_queue, v_part.ids, pgq.now());
+            end if;
+        end if;
     end loop;
     return v_count;
 end

@@ -19,11 +19,11 @@ begin
         v_part := v_row.ids;
         if v_row.size > most then
             v_part := pgq._first_ids(v_row.ids, most);
-            insert into pgq.scheduled (queue_id, due_at, attempt, size, failures, ids)
+            insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
             values (v_row.queue_id, v_row.due_at, v_row.attempt, v_row.size - most,
-                    v_row.failures, v_row.ids - v_part);
+                    v_row.grouped, v_row.failures, v_row.ids - v_part);
         end if;
-        perform pgq._enqueue(queue, v_part, v_row.attempt, v_row.failures);
+        perform pgq._enqueue(queue, v_part, v_row.attempt, v_row.failures, v_row.grouped);
         v_count := v_count + least(v_row.size, most);
     end loop;
     return v_count;

@@ -10,6 +10,8 @@ begin
         "row".queue_id, "row".lane_id, (("row".rank >> 49) << 49) + lower(_put_back.ids),
         "row".attempt, pgq._set_size(_put_back.ids), pg_current_xact_id(), "row".expires_at,
         "row".grouped, "row".failures, _put_back.ids);
+    -- Whoever looked at the row meanwhile may have gone to sleep.
+    perform pgq._wake("row".queue_id);
 end
 $$;
 comment on function pgq._put_back(pgq.ready, int8multirange) is

@@ -106,7 +106,8 @@ begin
                     continue;
                 end if;
                 if v_row.expires_at <= now then
-                    perform pgq._expire(queue, v_row.ids, v_row.attempt, v_row.failures, now);
+                    perform pgq._expire(queue, v_row.ids, v_row.attempt, v_row.failures,
+                                        v_row.grouped, now);
                     continue;
                 end if;
                 v_set := v_row.ids;

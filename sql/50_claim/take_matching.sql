@@ -115,7 +115,8 @@ begin
                 end if;
                 delete from pgq.ready r where r.ctid = v_chunk.rows[i] returning r.* into v_row;
                 if v_row.expires_at <= now then
-                    perform pgq._expire(queue, v_row.ids, v_row.attempt, v_row.failures, now);
+                    perform pgq._expire(queue, v_row.ids, v_row.attempt, v_row.failures,
+                                        v_row.grouped, now);
                     continue;
                 end if;
                 v_match := pgq._first_ids(v_chunk.matches[i] * v_row.ids, v_left);

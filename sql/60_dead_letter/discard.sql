@@ -11,19 +11,30 @@ as $$
 declare
     v_queue pgq.queue := pgq._queue(discard.topic);
     v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, n, not dry_run);
+    v_gone record;
+    v_group record;
 begin
     if dry_run or v_letters = '{}' then
         return cardinality(v_letters);
     end if;
     with gone as (
         delete from pgq.dead_letter d where d.dead_letter_id = any (v_letters)
-        returning d.message_id
+        returning d.message_id, d.group_key
     )
+    select range_agg(int8range(g.message_id, g.message_id + 1)) as ids,
+           jsonb_object_agg(g.message_id, g.group_key) filter (where g.group_key is not null)
+               as groups
+    into v_gone from gone g;
     insert into pgq.journal (at, queue_id, event, attempt, size, holder, client, ids)
-    select pgq.now(), v_queue.queue_id, 'discard', 0, count(*),
-           nullif(current_setting('application_name'), ''), inet_client_addr(),
-           range_agg(int8range(g.message_id, g.message_id + 1))
-    from gone g;
+    values (pgq.now(), v_queue.queue_id, 'discard', 0, cardinality(v_letters),
+            nullif(current_setting('application_name'), ''), inet_client_addr(), v_gone.ids);
+    -- What a dead letter has blocked can go on.
+    for v_group in select e.key::bigint as id, e.value from jsonb_each_text(v_gone.groups) e loop
+        if not pgq._advance_group(v_queue, v_group.value, v_group.id, pgq.now()) then
+            insert into pgq.group_stall (queue_id, group_key, message_id)
+            values (v_queue.queue_id, v_group.value, v_group.id);
+        end if;
+    end loop;
     return cardinality(v_letters);
 end
 $$;

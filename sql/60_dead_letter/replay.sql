@@ -31,16 +31,24 @@ begin
     for v_set in
         with gone as (
             delete from pgq.dead_letter d where d.dead_letter_id = any (v_letters)
-            returning d.message_id, d.failures, d.expires_at <= v_now as expired
+            returning d.message_id, d.failures, d.expires_at <= v_now as expired,
+                      d.group_key is not null as grouped
         )
-        select g.failures, coalesce(g.expired, false) as expired, count(*)::int as size,
-               range_agg(int8range(g.message_id, g.message_id + 1)) as ids
-        from gone g group by 1, 2
+        select g.failures, coalesce(g.expired, false) as expired, g.grouped, count(*)::int as size,
+               range_agg(int8range(g.message_id, g.message_id + 1)) as ids,
+               array_agg(g.message_id order by g.message_id) as list
+        from gone g group by 1, 2, 3
     loop
-        perform pgq._enqueue(
-            v_queue, v_set.ids, 0,
-            pgq._failure(v_set.failures, 'replay', null, null, null, null, null, v_now),
-            v_set.expired);
+        v_set.failures := pgq._failure(
+            v_set.failures, 'replay', null, null, null, null, null, v_now);
+        if v_set.grouped then
+            -- Back into its group: at its head if it has blocked it, else in line.
+            perform pgq._admit_heads(
+                v_queue, pgq._join_groups(v_queue.queue_id, v_set.list, v_set.failures),
+                v_set.failures, v_now);
+        else
+            perform pgq._enqueue(v_queue, v_set.ids, 0, v_set.failures, false, v_set.expired);
+        end if;
         insert into pgq.journal (at, queue_id, event, attempt, size, holder, client, ids)
         values (v_now, v_queue.queue_id, 'replay', 0, v_set.size,
                 nullif(current_setting('application_name'), ''), inet_client_addr(), v_set.ids);

@@ -22,7 +22,8 @@ begin
                 limit 1000 for update skip locked))
             returning d.*
         loop
-            perform pgq._expire(v_queue, v_row.ids, v_row.attempt, v_row.failures, v_now);
+            perform pgq._expire(
+                v_queue, v_row.ids, v_row.attempt, v_row.failures, v_row.grouped, v_now);
         end loop;
         if v_queue.lane_keys is not null
            or exists (select from pgq.lane l where l.queue_id = v_queue.queue_id)
@@ -30,6 +31,12 @@ begin
             perform pgq._tidy_lanes(v_queue);
         end if;
     end loop;
+    delete from pgq.waiter w where w.until < v_now - interval '1 min';
+    delete from pgq.handled h
+    where h.ctid = any (array(
+        select i.ctid from pgq.handled i where i.handled_at < v_now - interval '7 days'
+        limit 100000 for update skip locked));
+    perform pgq._tidy_bindings();
     delete from pgq.dedup d
     where d.ctid = any (array(
         select e.ctid from pgq.dedup e where e.until <= v_now

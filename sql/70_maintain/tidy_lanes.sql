@@ -41,7 +41,8 @@ begin
                 limit 1000 for update skip locked))
             returning d.*
         loop
-            perform pgq._enqueue(queue, v_row.ids, v_row.attempt, v_row.failures);
+            perform pgq._enqueue(
+                queue, v_row.ids, v_row.attempt, v_row.failures, v_row.grouped);
             v_done := v_done + 1;
         end loop;
         if queue.unlaned_xid is null then

@@ -16,6 +16,10 @@ begin
             select 'dead_letter', d.queue_id, 1,
                    int8multirange(int8range(d.message_id, d.message_id + 1))
             from pgq.dead_letter d
+            union all
+            select 'group_line', g.queue_id, 1,
+                   int8multirange(int8range(g.message_id, g.message_id + 1))
+            from pgq.group_line g
         )
         select 'a set is empty', h.queue_id, h.place
         from held h where isempty(h.ids)
@@ -77,6 +81,29 @@ begin
         cross join unnest(r.ids) i
         join pgq.message m on m.id >= lower(i) and m.id < upper(i)
         where l.label is not null and l.label <> pgq._lane_label(m.headers, l.lane_keys)
+        union all
+        select 'a group has a line and no head', g.queue_id, format('group %s', g.group_key)
+        from pgq.group_line g
+        where not exists (select from pgq.group_head h
+                          where h.queue_id = g.queue_id and h.group_key = g.group_key)
+        union all
+        select 'the head of a group is nowhere', h.queue_id,
+               format('group %s, message %s', h.group_key, h.message_id)
+        from pgq.group_head h
+        where not exists (select from held x
+                          where x.queue_id = h.queue_id and x.place <> 'group_line'
+                            and x.ids @> h.message_id)
+          and not exists (select from pgq.group_stall s
+                          where s.queue_id = h.queue_id and s.group_key = h.group_key
+                            and s.message_id = h.message_id)
+        union all
+        select 'a message of a group is out of turn', x.queue_id, format('message %s', m.id)
+        from held x cross join unnest(x.ids) i
+        join pgq.message m on m.id >= lower(i) and m.id < upper(i)
+        where x.place in ('ready', 'scheduled', 'lease') and m.group_key is not null
+          and not exists (select from pgq.group_head h
+                          where h.queue_id = x.queue_id and h.group_key = m.group_key
+                            and h.message_id = m.id)
         union all
         select 'two parts of a lease belong to different queues', min(l.queue_id),
                format('lease %s', l.lease_id)

@@ -16,12 +16,16 @@ from (
            l.until, l.holder, l.lease_id
     from pgq.lease l cross join unnest(l.ids) r
     union all
+    select g.message_id, g.queue_id, 'waiting', 0, null, null, null, null
+    from pgq.group_line g
+    union all
     select d.message_id, d.queue_id, 'dead', d.attempts, d.failed_at, null, d.holder, null
     from pgq.dead_letter d
 ) s
 join pgq.queue q on q.queue_id = s.queue_id;
 comment on view pgq.message_state is
-    'Every undelivered message and where it is: ready, delayed, retrying, leased or dead. To ask '
+    'Every undelivered message and where it is: ready, delayed, retrying, leased, dead, or '
+    'waiting for its turn in an ordering group. To ask '
     'for one message use pgq.history(id): this view is a list.';
 comment on column pgq.message_state.attempt is 'Deliveries so far, this one included.';
 comment on column pgq.message_state.since is 'Claimed or failed at.';

@@ -2,7 +2,7 @@
 -- hundred pages are sampled, so that looking costs milliseconds whatever there is to count.
 create or replace function pgq._queue_stats()
 returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
-               leased bigint, dead bigint, exact boolean, oldest_age interval,
+               leased bigint, waiting bigint, dead bigint, exact boolean, oldest_age interval,
                next_due_at timestamptz, published_per_second float8, acked_per_second float8,
                failed_per_second float8)
 language plpgsql stable security definer
@@ -77,10 +77,11 @@ begin
                case when l.many then coalesce(
                    (select s.size from lease_sample s where s.queue_id = q.queue_id), l.size)
                    else l.size end::bigint,
+               g.size,
                case when d.many then coalesce(
                    (select s.size from dead_sample s where s.queue_id = q.queue_id), d.size)
                    else d.size end::bigint,
-               not (r.many or c.many or l.many or d.many),
+               not (r.many or c.many or l.many or d.many or g.size > 10000),
                v_now - (select m.published_at from pgq.message m
                         where m.id = pgq._oldest_ready(q.queue_id)),
                (select min(s.due_at) from pgq.scheduled s where s.queue_id = q.queue_id),
@@ -107,6 +108,11 @@ begin
             select count(*) as size, count(*) > 1000 as many
             from (select from pgq.dead_letter y where y.queue_id = q.queue_id limit 1001) x
         ) d
+        cross join lateral (
+            -- A lower bound, if there are more.
+            select count(*) as size
+            from (select from pgq.group_line y where y.queue_id = q.queue_id limit 10001) x
+        ) g
         order by q.name;
 end
 $$;
@@ -118,5 +124,6 @@ comment on view pgq.queue_stats is
     'How the queues are doing: how much is ready, scheduled, leased and dead, the age of the oldest '
     'ready message, rates over the last minute. Cheap whatever the backlog: above a thousand rows '
     'a count is an estimate from a sample (exact is false then).';
+comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';
 comment on column pgq.queue_stats.published_per_second is 'Messages of the topics it receives.';
 revoke all on table pgq.queue_stats from public;

@@ -1,0 +1,18 @@
+-- The filter for messages to one recipient or to everybody.
+create or replace function pgq.addressed_to(recipient text) returns jsonb
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if recipient is null then
+        return '{}';
+    end if;
+    return jsonb_build_object('$or', jsonb_build_array(
+        jsonb_build_object('msg.recipient', recipient),
+        '{"msg.recipient": {"$isNull": true}}'::jsonb));
+end
+$$;
+comment on function pgq.addressed_to(text) is
+    'A filter document for messages that are addressed to the recipient, or to nobody in particular '
+    '(broadcast). Null selects everything.';
+revoke all on function pgq.addressed_to(text) from public;

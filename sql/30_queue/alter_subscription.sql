@@ -1,0 +1,28 @@
+-- Gives a subscription another filter; the next publish follows it.
+create or replace function pgq.alter_subscription(subscriber text, pattern text, filter jsonb)
+returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(subscriber);
+    v_filter pgq.filter;
+begin
+    if filter is not null and filter <> '{}' then
+        v_filter := pgq._find_filter(filter, null);
+    end if;
+    update pgq.binding b
+    set filter = v_filter.document, scope = v_filter.scope, path = v_filter.path
+    where b.queue_id = v_queue.queue_id and b.pattern = alter_subscription.pattern;
+    if not found then
+        raise exception '"%" is not subscribed to "%"', subscriber, pattern
+            using errcode = 'undefined_object',
+                  hint = 'Subscribe it with pgq.subscribe(subscriber, pattern, filter).';
+    end if;
+    perform pgq._rerouted();
+end
+$$;
+comment on function pgq.alter_subscription(text, text, jsonb) is
+    'Gives a subscription another filter, null for none. The next publish follows it; what the '
+    'queue has received stays in it.';
+revoke all on function pgq.alter_subscription(text, text, jsonb) from public;

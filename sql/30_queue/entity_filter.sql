@@ -1,0 +1,32 @@
+-- The filter for lists of senders and recipients, exact or by regular expression.
+create or replace function pgq.entity_filter(
+    from_filter text[] default null,
+    to_filter text[] default null,
+    broadcast_filter boolean default null,
+    from_filter_types text[] default null,
+    to_filter_types text[] default null
+) returns jsonb
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_senders jsonb := pgq._entity_test('msg.sender', from_filter, from_filter_types);
+    v_recipients jsonb := pgq._entity_test('msg.recipient', to_filter, to_filter_types);
+    v_addressed jsonb := coalesce(v_recipients, '[]');
+begin
+    -- Recipients and broadcast widen each other; senders narrow the result.
+    if broadcast_filter then
+        v_addressed := v_addressed || '[{"msg.recipient": {"$isNull": true}}]'::jsonb;
+    end if;
+    return case when v_senders is null then '{}'
+                else jsonb_build_object('$and', jsonb_build_array(
+                    jsonb_build_object('$or', v_senders))) end
+        || case when v_addressed = '[]' then '{}'
+                else jsonb_build_object('$or', v_addressed) end;
+end
+$$;
+comment on function pgq.entity_filter(text[], text[], boolean, text[], text[]) is
+    'A filter document from lists of senders and recipients; each type is exact (default) or regex. '
+    'A sender of the list and, if given, a recipient of the list or (broadcast) none at all. '
+    'Without recipients and broadcast any recipient will do.';
+revoke all on function pgq.entity_filter(text[], text[], boolean, text[], text[]) from public;

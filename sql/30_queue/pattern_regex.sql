@@ -1,0 +1,16 @@
+-- The regular expression of a topic pattern, null for a plain topic; raises for a bad pattern.
+create or replace function pgq._pattern_regex(pattern text) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if pattern is null or pattern !~ '[*#]' then
+        perform pgq._check_topic(pattern);
+        return null;
+    end if;
+    return pgq._topic_regex(pattern);
+end
+$$;
+comment on function pgq._pattern_regex(text) is
+    'The regular expression of a topic pattern; null for a plain topic.';
+revoke all on function pgq._pattern_regex(text) from public;

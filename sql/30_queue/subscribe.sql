@@ -1,0 +1,58 @@
+-- Adds a binding to the queue named subscriber, which is made if new; false if it was there.
+create or replace function pgq.subscribe(
+    subscriber text,
+    pattern text,
+    filter jsonb default null,
+    since timestamptz default null,
+    since_id bigint default null
+) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue;
+    v_regex text := pgq._pattern_regex(pattern);
+    v_filter pgq.filter;
+    v_binding pgq.binding;
+begin
+    perform pgq._check_topic(subscriber);
+    if filter is not null and filter <> '{}' then
+        v_filter := pgq._find_filter(filter, null);
+    end if;
+    if since is not null or since_id is not null then
+        -- Waits for publishers in flight, who do not know the binding yet, and holds up new ones:
+        -- what is in the log then, and only that, has to be added by hand.
+        lock table pgq.message in share row exclusive mode;
+    end if;
+    insert into pgq.queue (name) values (subscriber)
+    on conflict on constraint queue_name_unique do nothing;
+    v_queue := pgq._queue(subscriber);
+
+    insert into pgq.binding (queue_id, pattern, regex, filter, scope, path)
+    values (v_queue.queue_id, subscribe.pattern, v_regex, v_filter.document, v_filter.scope,
+            v_filter.path)
+    on conflict on constraint binding_queue_pattern_unique do nothing
+    returning * into v_binding;
+    if v_binding.binding_id is null then
+        select b.* into v_binding from pgq.binding b
+        where b.queue_id = v_queue.queue_id and b.pattern = subscribe.pattern;
+        if v_binding.filter is distinct from v_filter.document then
+            raise notice '"%" is subscribed to "%" with another filter', subscriber, pattern
+                using hint = 'Change it with pgq.alter_subscription.';
+        end if;
+        return false;
+    end if;
+    perform pgq._rerouted();
+    if since is not null or since_id is not null then
+        perform pgq._backfill(v_queue, v_binding, since, since_id);
+    end if;
+    return true;
+end
+$$;
+comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint) is
+    'Lets the queue named subscriber (made if new) receive the topics that match the pattern: '
+    'words separated by dots, * is one word, # is any number of words. A filter is evaluated once, '
+    'when a message is published. Starts with the next message, or with what the log still has '
+    'since a time or a message id; publishing waits while those are added. False if the '
+    'subscription is there already.';
+revoke all on function pgq.subscribe(text, text, jsonb, timestamptz, bigint) from public;

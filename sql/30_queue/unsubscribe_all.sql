@@ -1,0 +1,21 @@
+-- Removes all subscriptions of a queue; returns how many.
+create or replace function pgq.unsubscribe_all(subscriber text) returns int
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count int;
+begin
+    -- The topic of its own name is what makes it a queue: only drop_queue ends that.
+    delete from pgq.binding b using pgq.queue q
+    where q.name = subscriber and b.queue_id = q.queue_id and b.counted;
+    get diagnostics v_count = row_count;
+    if v_count > 0 then
+        perform pgq._rerouted();
+    end if;
+    return v_count;
+end
+$$;
+comment on function pgq.unsubscribe_all(text) is
+    'Ends all subscriptions of a queue and returns how many there were.';
+revoke all on function pgq.unsubscribe_all(text) from public;

@@ -1,0 +1,31 @@
+-- Makes heads of ordering groups ready, or schedules those that are still delayed.
+create or replace function pgq._admit_heads(
+    queue pgq.queue, ids bigint[], failures jsonb, now timestamptz
+) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_set record;
+begin
+    for v_set in
+        select case when m.deliver_at > now and m.deliver_at < 'infinity' then m.deliver_at end
+                   as due_at,
+               m.expires_at <= now and failures is not null as revive,
+               count(*)::int as size, range_agg(int8range(m.id, m.id + 1)) as ids
+        from unnest(_admit_heads.ids) i join pgq.message m on m.id = i
+        group by 1, 2
+    loop
+        if v_set.due_at is not null then
+            insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
+            values (queue.queue_id, v_set.due_at, 0, v_set.size, true, failures, v_set.ids);
+            perform pgq._wake(queue.queue_id);
+        else
+            perform pgq._enqueue(queue, v_set.ids, 0, failures, true, coalesce(v_set.revive, false));
+        end if;
+    end loop;
+end
+$$;
+comment on function pgq._admit_heads(pgq.queue, bigint[], jsonb, timestamptz) is
+    'Makes heads of ordering groups ready, or schedules those that are still delayed.';
+revoke all on function pgq._admit_heads(pgq.queue, bigint[], jsonb, timestamptz) from public;

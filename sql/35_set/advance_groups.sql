@@ -1,0 +1,27 @@
+-- The heads with these ids are done: whoever is next in line takes their place.
+create or replace function pgq._advance_groups(
+    queue pgq.queue, ids int8multirange, now timestamptz
+) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_message record;
+begin
+    for v_message in
+        select m.id, m.group_key from unnest(_advance_groups.ids) r
+        join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+        where m.group_key is not null order by m.group_key, m.id
+    loop
+        -- A publisher may hold the group and be about to stand in line. An acknowledgement does
+        -- not wait for it: it leaves a note, and a claim after the publisher's commit moves on.
+        if not pgq._advance_group(queue, v_message.group_key, v_message.id, now) then
+            insert into pgq.group_stall (queue_id, group_key, message_id)
+            values (queue.queue_id, v_message.group_key, v_message.id);
+        end if;
+    end loop;
+end
+$$;
+comment on function pgq._advance_groups(pgq.queue, int8multirange, timestamptz) is
+    'Lets the next of each group take the place of a head that is done.';
+revoke all on function pgq._advance_groups(pgq.queue, int8multirange, timestamptz) from public;

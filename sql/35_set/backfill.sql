@@ -1,0 +1,76 @@
+-- Adds what the log still has to a new subscription. The caller keeps publishers out.
+create or replace function pgq._backfill(
+    queue pgq.queue, binding pgq.binding, since timestamptz, since_id bigint
+) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := pgq.now();
+    v_low bigint;
+    v_high bigint;
+    v_held int8multirange;
+    v_set record;
+begin
+    select min(m.id), max(m.id) into v_low, v_high from pgq.message m;
+    v_low := greatest(v_low, since_id);
+    -- What the queue holds by another binding it has already.
+    select coalesce(range_agg(h.ids), '{}') into v_held
+    from (
+        select r.ids from pgq.ready r where r.queue_id = queue.queue_id
+        union all
+        select s.ids from pgq.scheduled s where s.queue_id = queue.queue_id
+        union all
+        select l.ids from pgq.lease l where l.queue_id = queue.queue_id
+        union all
+        select int8multirange(int8range(d.message_id, d.message_id + 1))
+        from pgq.dead_letter d where d.queue_id = queue.queue_id
+        union all
+        select int8multirange(int8range(g.message_id, g.message_id + 1))
+        from pgq.group_line g where g.queue_id = queue.queue_id
+    ) h;
+    while v_low <= v_high loop
+        for v_set in
+            select case when m.deliver_at > v_now then m.deliver_at end as due_at,
+                   m.group_key is not null as grouped, array_agg(m.id order by m.id) as ids
+            from pgq.message m
+            where m.id >= v_low and m.id < v_low + 100000
+              and (since is null or m.published_at >= since)
+              and m.deliver_at is distinct from 'infinity'
+              and (m.expires_at is null or m.expires_at > v_now)
+              and (m.topic = binding.pattern and binding.regex is null or m.topic ~ binding.regex)
+              and pgq._test_filter(
+                  binding.path, binding.scope, m.headers, m.payload, m.topic, m.priority, m.sender,
+                  m.recipient, m.reply_to, m.correlation_id, m.group_key, 1, m.published_at,
+                  m.expires_at, m.id, v_now)
+              and not v_held @> m.id
+              -- and what it has finished by another binding it does not get again
+              and not exists (
+                  select from pgq.binding b
+                  where b.queue_id = queue.queue_id and b.binding_id <> binding.binding_id
+                    and b.created_at <= m.published_at
+                    and (m.topic = b.pattern and b.regex is null or m.topic ~ b.regex)
+                    and pgq._test_filter(
+                        b.path, b.scope, m.headers, m.payload, m.topic, m.priority, m.sender,
+                        m.recipient, m.reply_to, m.correlation_id, m.group_key, 1,
+                        m.published_at, m.expires_at, m.id, v_now))
+            group by 1, 2
+        loop
+            if v_set.grouped then
+                perform pgq._admit_heads(
+                    queue, pgq._join_groups(queue.queue_id, v_set.ids, null), null, v_now);
+            elsif v_set.due_at is not null then
+                insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
+                values (queue.queue_id, v_set.due_at, 0, cardinality(v_set.ids),
+                        pgq._set_of(v_set.ids));
+            else
+                perform pgq._enqueue(queue, pgq._set_of(v_set.ids), 0, null, false);
+            end if;
+        end loop;
+        v_low := v_low + 100000;
+    end loop;
+end
+$$;
+comment on function pgq._backfill(pgq.queue, pgq.binding, timestamptz, bigint) is
+    'Adds what the log still has to a new subscription.';
+revoke all on function pgq._backfill(pgq.queue, pgq.binding, timestamptz, bigint) from public;

@@ -1,0 +1,15 @@
+-- Notifies the consumers that wait for a queue, if there are any.
+create or replace function pgq._wake(queue_id int) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- PostgreSQL sends equal notifications of a transaction once.
+    perform pg_notify('pgq', q.name) from pgq.queue q
+    where q.queue_id = _wake.queue_id
+      and exists (select from pgq.waiter w
+                  where w.queue_id = q.queue_id and w.until > pgq.now());
+end
+$$;
+comment on function pgq._wake(int) is 'Notifies the consumers that wait for a queue.';
+revoke all on function pgq._wake(int) from public;

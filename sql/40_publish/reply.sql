@@ -1,0 +1,32 @@
+-- Publishes the answer to a message, where its sender awaits it.
+create or replace function pgq.reply(
+    message_id bigint, payload jsonb, headers jsonb default '{}', sender text default null
+) returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_question record;
+begin
+    select m.reply_to, m.correlation_id, m.sender, m.recipient into v_question
+    from pgq.message m where m.id = reply.message_id;
+    if not found then
+        raise exception 'message % is not in the log', coalesce(message_id::text, 'null')
+            using errcode = 'no_data_found',
+                  hint = 'Answer while you hold it, or within the queue''s retention.';
+    end if;
+    if v_question.reply_to is null then
+        raise exception 'message % wants no reply', message_id
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'A question is published with reply_to, the topic for its answer.';
+    end if;
+    return pgq.publish(
+        topic => v_question.reply_to, payload => reply.payload, headers => reply.headers,
+        sender => coalesce(reply.sender, v_question.recipient), recipient => v_question.sender,
+        correlation_id => coalesce(v_question.correlation_id, reply.message_id::text));
+end
+$$;
+comment on function pgq.reply(bigint, jsonb, jsonb, text) is
+    'Publishes an answer to the reply_to topic of a message, addressed to its sender, with its '
+    'correlation_id (or its id, if it has none). Returns the id of the answer.';
+revoke all on function pgq.reply(bigint, jsonb, jsonb, text) from public;

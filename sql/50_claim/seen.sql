@@ -1,0 +1,32 @@
+-- Has this handler seen the message? If not, it has now.
+create or replace function pgq.seen(handler text, message_id bigint, size int default 100)
+returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if handler is null or handler = '' or message_id is null or size is null or size < 1 then
+        raise exception 'seen needs a handler, a message id and a size of at least 1'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'The handler is a name of yours, such as "billing:charge".';
+    end if;
+    -- Waits for a transaction that is handling the same message, until it is known how it ends.
+    insert into pgq.handled (handler, message_id, handled_at)
+    values (seen.handler, seen.message_id, pgq.now())
+    on conflict on constraint handled_pkey do nothing;
+    if not found then
+        return true;
+    end if;
+    delete from pgq.handled h
+    where h.ctid = any (array(
+        select o.ctid from pgq.handled o
+        where o.handler = seen.handler order by o.handled_id desc offset size
+        for update skip locked));
+    return false;
+end
+$$;
+comment on function pgq.seen(text, bigint, int) is
+    'Consumer-side deduplication: true if the handler has seen the message among its last size '
+    'ones, else false, and it is remembered. Call it in the transaction of the work: what is rolled '
+    'back was not seen.';
+revoke all on function pgq.seen(text, bigint, int) from public;
