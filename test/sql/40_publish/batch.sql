@@ -1,0 +1,127 @@
+-- Many messages: publish_batch, and an INSERT of many rows.
+begin;
+select no_plan();
+select t.at(now());
+select pgq.create_queue('orders');
+
+create temp table batch as
+select pgq.publish_batch('orders', array['"a"', '"b"', '"c"']::jsonb[]) as id;
+select is(array(select id from batch), array(select id from pgq.message order by payload),
+    'a batch returns its ids in order');
+select is(t.take('orders', n => 10), 'a b c', 'and is delivered in that order');
+select is((select size from pgq.lease), 3, 'as one set');
+
+select isnt_empty($$select pgq.publish_batch('orders', array['{"n": 1}', 'null']::jsonb[],
+    array['{"type": "x"}', null]::jsonb[], priority => 3, delay => '5 s', expires_in => '1 h',
+    sender => 's', recipient => 'r', reply_to => 'a', correlation_id => 'c', group_key => 'g')$$,
+    'a batch can have every field');
+select is((select count(*) from pgq.scheduled), 1::bigint, 'what is due together is one set');
+select t.advance('5 s');
+create temp table got as select * from pgq.claim('orders', n => 10);
+select is((select jsonb_agg(to_jsonb(g) - '{lease_id,id,published_at,expires_at,lease_until}'::text[]
+                            order by id) from got g),
+    '[{"topic": "orders", "priority": 3, "attempt": 1, "headers": {"type": "x"},
+       "payload": {"n": 1}, "sender": "s", "recipient": "r", "reply_to": "a",
+       "correlation_id": "c", "group_key": "g"},
+      {"topic": "orders", "priority": 3, "attempt": 1, "headers": {},
+       "payload": null, "sender": "s", "recipient": "r", "reply_to": "a",
+       "correlation_id": "c", "group_key": "g"}]',
+    'every message of a batch has them');
+select is((select count(distinct expires_at) from got), 1::bigint, 'they expire together');
+
+-- limits
+select throws_ok(format('select pgq.publish_batch(%s)', x), code, null, 'a batch is refused: ' || why)
+from (values
+    ($$'orders', '{}'$$, '22023', 'no payloads'),
+    ($$'orders', null$$, '22023', 'payloads of null'),
+    ($$'orders', array_fill('1'::jsonb, array[100001])$$, '22023', 'more than 100000'),
+    ($$'orders', array[['1', '2'], ['3', '4']]::jsonb[]$$, '22023', 'a table instead of a list'),
+    ($$'orders', array['1', '2']::jsonb[], array['{}']::jsonb[]$$, '22023', 'too few headers'),
+    ($$'orders', array['1']::jsonb[], array['{}', '{}']::jsonb[]$$, '22023', 'too many headers'),
+    ($$'orders', array['1', '2']::jsonb[], dedup_keys => '{a}'$$, '22023', 'too few dedup keys'),
+    ($$'orders', array['1', null]::jsonb[]$$, '22004', 'a payload is missing'),
+    ($$'orders', array['1']::jsonb[], priority => 1001$$, '22023', 'priority out of range'),
+    ($$'orders', array['1']::jsonb[], priority => null$$, '22023', 'no priority'),
+    ($$'orders', array['1']::jsonb[], delay => '-1 s'$$, '22023', 'a negative delay'),
+    ($$'orders', array['1']::jsonb[], expires_in => '0'$$, '22023', 'expired from the start'),
+    ($$'orders', array['1', '2']::jsonb[], array['{}', '{"a": []}']::jsonb[]$$, '22023',
+     'an array in a header'),
+    ($$'orders', array['1', '2']::jsonb[], array['{"a": {}}', null]::jsonb[]$$, '22023',
+     'an object in a header'),
+    ($$'orders', array['1', '2']::jsonb[], array['[]', '{}']::jsonb[]$$, '22023',
+     'headers that are no object'),
+    ($$'nobody', array['1', '2']::jsonb[]$$, 'QU005', 'nobody receives the topic'),
+    ($$'bad topic', array['1', '2']::jsonb[]$$, '22023', 'a bad topic')) r (x, code, why);
+select matches(t.hint_of($$select pgq.publish_batch('orders', '{}')$$), 'COPY',
+    'who has another size of batch is told what to do');
+select is(t.take('orders', n => 10), null, 'of a refused batch nothing is delivered');
+select is((select count(*) from (select pgq.publish_batch(
+    'orders', array_fill('1'::jsonb, array[100000]))) x), 100000::bigint,
+    'a batch of 100000 is accepted');
+select is((select sum(size) from pgq.ready), 100000::bigint, 'and ready');
+select is((select max(size) from pgq.ready), 128, 'in sets of at most 128');
+select pgq.drop_queue('orders', force => true);
+
+-- the size of sets
+select pgq.create_queue('sets', set_size => 10);
+select count(*) from pgq.publish_batch('sets', array_fill('1'::jsonb, array[25]));
+select is(array(select size from pgq.ready order by rank), '{10,10,5}'::int[],
+    'sets are as large as the queue says');
+insert into pgq.message (topic, payload, priority)
+select 'sets', to_jsonb(i), i % 2 from generate_series(1, 24) i;
+select is(array(select size from pgq.ready order by rank), '{10,2,10,10,5,10,2}'::int[],
+    'a set has one priority, also when the ids have gaps');
+select is((select count(*) from pgq.claim('sets', n => 1000)), 49::bigint, 'none is missing');
+insert into pgq.message (topic, payload, expires_at, deliver_at)
+select 'sets', to_jsonb(i), now() + i % 2 * interval '1 h',
+       case when i % 3 = 0 then now() + interval '1 min' end
+from generate_series(1, 12) i;
+select is((select count(distinct expires_at) from pgq.ready), 2::bigint, 'a set has one expiry');
+select is((select count(*) from pgq.scheduled), 2::bigint, 'delayed ones are apart');
+select pgq.drop_queue('sets', force => true);
+
+-- lanes
+select pgq.create_queue('lanes', '{type,vip}');
+select pgq.publish('lanes', '1', '{"type": "a", "vip": true, "other": 1}');
+select pgq.publish('lanes', '2', '{"type": "a", "vip": true, "other": 2}');
+select pgq.publish('lanes', '3', '{"type": "a"}');
+insert into pgq.message (topic, payload, headers) values
+    ('lanes', '4', '{"type": "b"}'), ('lanes', '5', '{"type": "a", "vip": true}'),
+    ('lanes', '6', '{}'), ('lanes', '7', '{"type": null}'), ('lanes', '8', '{"vip": "true"}');
+select bag_eq($$select headers from pgq.lane$$,
+    $$values ('{"type": "a", "vip": true}'::jsonb), ('{"type": "a"}'), ('{"type": "b"}'), ('{}'),
+             ('{"type": null}'), ('{"vip": "true"}')$$,
+    'a lane for each combination of values, typed, null apart from missing');
+select is((select count(distinct l.lane_id) from pgq.ready r join pgq.lane l using (lane_id)
+           where l.headers = '{"type": "a", "vip": true}'), 1::bigint,
+    'messages with the same values share a lane');
+select is_empty('select from pgq.ready where lane_id is null', 'every message has a lane');
+select pgq.publish('lanes', '9', jsonb_build_object('type', repeat('long', 200)));
+select is((select count(*) from pgq.lane where label is null), 1::bigint,
+    'too long a value makes no lane of its own');
+select is(t.take('lanes', jsonb_build_object('type', repeat('long', 200)), 10), '9',
+    'and is found all the same');
+
+-- a key with too many values
+insert into pgq.message (topic, payload, headers)
+select 'lanes', to_jsonb(i), jsonb_build_object('type', i) from generate_series(1, 1500) i;
+select cmp_ok((select count(*) from pgq.lane), '<=', 1001::bigint, 'lanes are limited');
+select is((select lanes_full from pgq.queue where name = 'lanes'), true, 'the queue knows');
+select is(t.take('lanes', '{"type": 1499}', 10), '1499',
+    'a message of the mixed lane is found by its value');
+select is(t.take('lanes', '{"type": 3}', 10), '3', 'and so is one with a lane of its own');
+select pgq.publish('lanes', '"new"', '{"type": "another"}');
+select is(t.take('lanes', '{"type": "another"}', 10), 'new', 'a new value goes to the mixed lane');
+select is_empty('select * from pgq.check()', 'full lanes leave nothing wrong');
+select pgq.drop_queue('lanes', force => true);
+
+-- all or nothing
+select pgq.create_queue('orders');
+savepoint before;
+select count(*) from pgq.publish_batch('orders', array['1', '2', '3']::jsonb[]);
+rollback to before;
+select is(t.take('orders', n => 10), null, 'a batch that is rolled back was never there');
+
+select is_empty('select * from pgq.check()', 'nothing is broken');
+select * from finish();
+rollback;
