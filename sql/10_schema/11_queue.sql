@@ -36,7 +36,8 @@ comment on column pgq.queue.unlaned_rows is
     'Ready rows without a lane may remain from before the queue had lane keys.';
 comment on column pgq.queue.unlaned_xid is
     'Publishers before this transaction may not know yet that the queue has lanes.';
-comment on column pgq.queue.lease is 'How long a claim holds its messages unless it says otherwise.';
+comment on column pgq.queue.lease is
+    'How long a claim holds its messages unless it says otherwise.';
 comment on column pgq.queue.max_attempts is 'Deliveries before a message becomes a dead letter.';
 comment on column pgq.queue.backoff is 'Delay before the first retry; doubles with every attempt.';
 comment on column pgq.queue.max_backoff is 'The longest delay before a retry.';

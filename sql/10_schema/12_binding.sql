@@ -15,7 +15,8 @@ create table pgq.binding (
 create index binding_pattern_idx on pgq.binding (pattern) where regex is null;
 comment on table pgq.binding is 'Which topics a queue receives, and which of their messages.';
 comment on column pgq.binding.pattern is 'A topic, or AMQP words: * is one word, # is any number.';
-comment on column pgq.binding.regex is 'The pattern as a regular expression; null for a plain topic.';
+comment on column pgq.binding.regex is
+    'The pattern as a regular expression; null for a plain topic.';
 comment on column pgq.binding.filter is 'The filter document; null receives everything.';
 comment on column pgq.binding.scope is 'What the compiled filter looks at.';
 comment on column pgq.binding.path is 'The compiled filter.';

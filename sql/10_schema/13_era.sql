@@ -14,6 +14,8 @@ create table pgq.era (
     constraint era_pkey primary key (slot)
 );
 comment on table pgq.era is 'What each slot of the ring holds; a slot never used has no row.';
-comment on column pgq.era.emptied_at is 'When the slot was truncated; null while it holds messages.';
-comment on column pgq.era.retry_at is 'Emptying failed (somebody was reading): not again before this.';
+comment on column pgq.era.emptied_at is
+    'When the slot was truncated; null while it holds messages.';
+comment on column pgq.era.retry_at is
+    'Emptying failed (somebody was reading): not again before this.';
 revoke all on table pgq.era from public;

@@ -10,10 +10,12 @@ create table pgq.lane (
     constraint lane_pkey primary key (lane_id)
 );
 create index lane_label_idx on pgq.lane (queue_id, label);
-comment on table pgq.lane is 'The lane dictionary: which header values the ready rows of a lane share.';
+comment on table pgq.lane is
+    'The lane dictionary: which header values the ready rows of a lane share.';
 comment on column pgq.lane.lane_keys is
     'The keys the label was made from; a lane of other keys than its queue''s is a mixed one.';
-comment on column pgq.lane.label is 'The values in order, [] for a missing one; null: mixed values.';
+comment on column pgq.lane.label is
+    'The values in order, [] for a missing one; null: mixed values.';
 comment on column pgq.lane.headers is 'The same as a header object: what filters are tested on.';
 comment on column pgq.lane.idle is
     'Null: in use. 0: found empty, no longer given to publishers. Else: to be removed when all '

@@ -16,13 +16,16 @@ create index ready_rank_idx on pgq.ready (queue_id, rank);
 create index ready_lane_idx on pgq.ready (lane_id, rank) where lane_id is not null;
 create index ready_xid_idx on pgq.ready (queue_id, xid);
 create index ready_expires_idx on pgq.ready (expires_at) where expires_at is not null;
-comment on table pgq.ready is 'What can be claimed: rows that are inserted and deleted, never updated.';
-comment on column pgq.ready.lane_id is 'The lane of all ids in the row; null: the queue has no lanes.';
+comment on table pgq.ready is
+    'What can be claimed: rows that are inserted and deleted, never updated.';
+comment on column pgq.ready.lane_id is
+    'The lane of all ids in the row; null: the queue has no lanes.';
 comment on column pgq.ready.rank is
     'Delivery order, ascending: priority, then what was tried before, then the lowest id.';
 comment on column pgq.ready.attempt is 'Deliveries so far.';
 comment on column pgq.ready.size is 'How many ids the set holds.';
 comment on column pgq.ready.xid is 'Who made the row: lets a filter skip what it has looked at.';
 comment on column pgq.ready.grouped is 'The row is the head of an ordering group.';
-comment on column pgq.ready.failures is 'What went wrong before: an array with an object per attempt.';
+comment on column pgq.ready.failures is
+    'What went wrong before: an array with an object per attempt.';
 revoke all on table pgq.ready from public;

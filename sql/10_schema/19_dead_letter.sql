@@ -35,10 +35,12 @@ comment on table pgq.dead_letter is
     'Whole copies of messages that failed, with why: they outlive the log and its eras.';
 comment on column pgq.dead_letter.reason is
     'processing_error: the last attempt was refused with an error; max_attempts: without one; '
-    'timeout: its lease expired; rejected: buried by its consumer; expired: never delivered in time.';
+    'timeout: its lease expired; rejected: buried by its consumer; expired: never delivered '
+    'in time.';
 comment on column pgq.dead_letter.error is 'What the last holder said.';
 comment on column pgq.dead_letter.details is 'What the last holder said, for programs.';
-comment on column pgq.dead_letter.failures is 'The attempts, oldest first: when, who, how it ended.';
+comment on column pgq.dead_letter.failures is
+    'The attempts, oldest first: when, who, how it ended.';
 comment on column pgq.dead_letter.holder is 'application_name of the last holder.';
 comment on column pgq.dead_letter.client is 'Address of the last holder; null for a local socket.';
 comment on column pgq.dead_letter.replay_count is 'How often it was replayed and came back.';

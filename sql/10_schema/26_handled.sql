@@ -7,5 +7,6 @@ create table pgq.handled (
 );
 create index handled_order_idx on pgq.handled (handler, handled_id);
 create index handled_at_idx on pgq.handled (handled_at);
-comment on table pgq.handled is 'Which messages a handler has seen: the newest, a ring per handler.';
+comment on table pgq.handled is
+    'Which messages a handler has seen: the newest, a ring per handler.';
 revoke all on table pgq.handled from public;

@@ -8,13 +8,13 @@ declare
     v_range int8range;
 begin
     if int8multirange(range_merge(ids)) = ids then
-        return coalesce(v_size, 0);
+        return coalesce(v_size, 0)::int;
     end if;
     v_size := 0;
     for v_range in select unnest(ids) loop
         v_size := v_size + upper(v_range) - lower(v_range);
     end loop;
-    return v_size;
+    return v_size::int;
 end
 $$;
 comment on function pgq._set_size(int8multirange) is 'How many ids a set holds.';

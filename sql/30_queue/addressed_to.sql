@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if recipient is null then
-        return '{}';
+        return '{}'::jsonb;
     end if;
     return jsonb_build_object('$or', jsonb_build_array(
         jsonb_build_object('msg.recipient', recipient),
@@ -13,6 +13,7 @@ begin
 end
 $$;
 comment on function pgq.addressed_to(text) is
-    'A filter document for messages that are addressed to the recipient, or to nobody in particular '
+    'A filter document for messages that are addressed to the recipient, or to nobody in '
+    'particular '
     '(broadcast). Null selects everything.';
 revoke all on function pgq.addressed_to(text) from public;

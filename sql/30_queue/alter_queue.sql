@@ -51,7 +51,8 @@ begin
     end if;
     update pgq.queue q
     set lane_keys = v_queue.lane_keys, lanes_full = v_queue.lanes_full,
-        unlaned_rows = v_queue.unlaned_rows, unlaned_xid = v_queue.unlaned_xid, lease = v_queue.lease,
+        unlaned_rows = v_queue.unlaned_rows, unlaned_xid = v_queue.unlaned_xid,
+        lease = v_queue.lease,
         max_attempts = v_queue.max_attempts, backoff = v_queue.backoff,
         max_backoff = v_queue.max_backoff, retention = v_queue.retention, mode = v_queue.mode,
         dedup_window = v_queue.dedup_window, on_expiry = v_queue.on_expiry,

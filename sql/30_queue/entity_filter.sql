@@ -26,7 +26,8 @@ begin
 end
 $$;
 comment on function pgq.entity_filter(text[], text[], boolean, text[], text[]) is
-    'A filter document from lists of senders and recipients; each type is exact (default) or regex. '
+    'A filter document from lists of senders and recipients; each type is exact (default) or '
+    'regex. '
     'A sender of the list and, if given, a recipient of the list or (broadcast) none at all. '
     'Without recipients and broadcast any recipient will do.';
 revoke all on function pgq.entity_filter(text[], text[], boolean, text[], text[]) from public;

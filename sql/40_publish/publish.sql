@@ -23,7 +23,7 @@ begin
     if payload is null or priority is null or priority not between -1000 and 1000
        or delay < interval '0' or expires_in <= interval '0'
     then
-        perform pgq._refuse_publish(payload is null, priority, delay, expires_in);
+        perform pgq._refuse_publish(payload is null, priority, delay);
     end if;
     if dedup_key is not null and not pgq._first_of_key(topic, dedup_key, v_id) then
         select d.message_id into v_first from pgq.dedup d

@@ -36,7 +36,7 @@ begin
        or expires_in <= interval '0'
     then
         perform pgq._refuse_publish(
-            array_position(payloads, null) is not null, priority, delay, expires_in);
+            array_position(payloads, null) is not null, priority, delay);
     end if;
     if dedup_keys is not null then
         -- Each message has to know whether it is the first before it is written.

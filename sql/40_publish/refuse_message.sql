@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if priority not between -1000 and 1000 then
-        perform pgq._refuse_publish(false, priority, null, null);
+        perform pgq._refuse_publish(false, priority, null);
     elsif jsonb_typeof(headers) <> 'object'
           or headers @? '$.*.type() ? (@ == "array" || @ == "object")'
     then

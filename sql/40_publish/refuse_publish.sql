@@ -1,6 +1,6 @@
 -- Says what is wrong with the arguments of publish or publish_batch.
 create or replace function pgq._refuse_publish(
-    no_payload boolean, priority int, delay interval, expires_in interval
+    no_payload boolean, priority int, delay interval
 ) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -25,6 +25,6 @@ begin
     end if;
 end
 $$;
-comment on function pgq._refuse_publish(boolean, int, interval, interval) is
+comment on function pgq._refuse_publish(boolean, int, interval) is
     'Says what is wrong with the arguments of publish.';
-revoke all on function pgq._refuse_publish(boolean, int, interval, interval) from public;
+revoke all on function pgq._refuse_publish(boolean, int, interval) from public;

@@ -19,7 +19,8 @@ begin
     end if;
     -- Waits for a transaction that is ending the same lease, and then sees what it has left.
     for v_part in
-        select l.* from pgq.lease l where l.lease_id = _end_lease.lease_id order by l.part for update
+        select l.* from pgq.lease l
+        where l.lease_id = _end_lease.lease_id order by l.part for update
     loop
         v_found := true;
         if v_part.ids <@ v_wanted then

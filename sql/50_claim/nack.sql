@@ -30,7 +30,8 @@ begin
 end
 $$;
 comment on function pgq.nack(bigint, bigint[], interval, text, jsonb) is
-    'Refuses messages of a lease: they are retried after the delay (null: the queue''s backoff), or '
+    'Refuses messages of a lease: they are retried after the delay (null: the queue''s '
+    'backoff), or '
     'become dead letters if this was the last attempt. Returns how many. QU003 if the lease does '
     'not hold them.';
 revoke all on function pgq.nack(bigint, bigint[], interval, text, jsonb) from public;

@@ -27,6 +27,7 @@ end
 $$;
 comment on function pgq.seen(text, bigint, int) is
     'Consumer-side deduplication: true if the handler has seen the message among its last size '
-    'ones, else false, and it is remembered. Call it in the transaction of the work: what is rolled '
+    'ones, else false, and it is remembered. Call it in the transaction of the work: what is '
+    'rolled '
     'back was not seen.';
 revoke all on function pgq.seen(text, bigint, int) from public;

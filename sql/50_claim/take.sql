@@ -18,14 +18,18 @@ declare
     v_grouped boolean[] := '{}';
     v_missed tid[];
     v_left int := n;
-    v_got record;
+    v_rows pgq.ready[];
+    v_count int;
+    v_total int;
+    v_ids int8multirange;
+    v_plain boolean;
     v_row pgq.ready;
     v_set int8multirange;
     v_rest int8multirange;
     v_memory text := current_setting('pgq.head', true);
     v_parts text[];
-    v_class bigint := 0;
-    v_head bigint := 0;
+    v_class bigint := 0::bigint;
+    v_head bigint := 0::bigint;
     v_last bigint;
     v_claims int := 0;
     -- The stretches of rank to scan, one after the other.
@@ -72,22 +76,22 @@ begin
                     for update skip locked))
                 returning d.*
             )
-            select array_agg(g order by g.rank) as rows, count(*) as count, sum(g.size) as total,
-                   range_agg(g.ids) as ids,
+            select array_agg(row(g.*)::pgq.ready order by g.rank), count(*)::int, sum(g.size)::int,
+                   range_agg(g.ids),
                    bool_and(g.attempt = 0 and g.failures is null and g.expires_at is null
-                            and not g.grouped) and min(g.rank) >> 49 = max(g.rank) >> 49 as plain
-            into v_got
+                            and not g.grouped) and min(g.rank) >> 49 = max(g.rank) >> 49
+            into v_rows, v_count, v_total, v_ids, v_plain
             from gone g;
-            exit when v_got.count = 0;
-            v_row := v_got.rows[v_got.count];
+            exit when v_count = 0;
+            v_row := v_rows[v_count];
             v_last := v_row.rank;
 
             -- Mostly all of them are alike, and together one set.
-            if v_got.plain and v_got.total - v_row.size < v_left then
-                v_set := v_got.ids;
-                if v_got.total > v_left then
+            if v_plain and v_total - v_row.size < v_left then
+                v_set := v_ids;
+                if v_total > v_left then
                     v_rest := v_row.ids
-                        - pgq._first_ids(v_row.ids, v_left - (v_got.total - v_row.size));
+                        - pgq._first_ids(v_row.ids, v_left - (v_total - v_row.size));
                     perform pgq._put_back(v_row, v_rest);
                     v_set := v_set - v_rest;
                 end if;
@@ -95,12 +99,12 @@ begin
                 v_attempts := v_attempts || 0;
                 v_failures := array_append(v_failures, null);
                 v_grouped := v_grouped || false;
-                v_left := greatest(v_left - v_got.total, 0);
+                v_left := greatest(v_left - v_total, 0);
                 exit when v_left = 0;
                 continue;
             end if;
 
-            foreach v_row in array v_got.rows loop
+            foreach v_row in array v_rows loop
                 if v_left = 0 then
                     perform pgq._put_back(v_row, v_row.ids);
                     continue;

@@ -30,7 +30,7 @@ declare
     v_locked tid[];
     v_row pgq.ready;
     v_match int8multirange;
-    v_tested bigint := 0;
+    v_tested bigint := 0::bigint;
 begin
     v_taken.size := 0;
     v_kept := pgq._keep_lanes(queue, v_filter);

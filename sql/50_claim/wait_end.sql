@@ -12,6 +12,7 @@ begin
 end
 $$;
 comment on function pgq.wait_end(text, text) is
-    'Call it when a consumer has woken up and found work: busy queues do not pay for notifications. '
+    'Call it when a consumer has woken up and found work: busy queues do not pay for '
+    'notifications. '
     'False if it was not waiting.';
 revoke all on function pgq.wait_end(text, text) from public;

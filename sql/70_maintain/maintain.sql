@@ -54,6 +54,7 @@ end
 $$;
 comment on procedure pgq.maintain() is
     'Optional upkeep: expired leases, due and expired messages, lanes, statistics, eras. Claims do '
-    'what cannot wait by themselves; call it from a client, pg_cron or by hand, about every minute. '
+    'what cannot wait by themselves; call it from a client, pg_cron or by hand, about every '
+    'minute. '
     'Best as a transaction of its own.';
 revoke all on procedure pgq.maintain() from public;

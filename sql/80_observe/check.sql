@@ -111,7 +111,8 @@ begin
 end
 $$;
 comment on function pgq."check"() is
-    'Verifies the laws of the stored state: every undelivered message is in exactly one place, sets '
+    'Verifies the laws of the stored state: every undelivered message is in exactly one '
+    'place, sets '
     'and lanes are right, nothing dangles. Returns a row for each defect, so none is good. Reads '
     'everything: for tests, and for the doubtful.';
 revoke all on function pgq."check"() from public;

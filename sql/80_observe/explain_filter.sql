@@ -23,7 +23,7 @@ begin
         ('compiled', v_filter.path::text),
         ('looks at', v_filter.scope);
 
-    select count(*) into v_all from pgq.lane l where l.queue_id = v_queue.queue_id;
+    select count(*)::int into v_all from pgq.lane l where l.queue_id = v_queue.queue_id;
     if v_queue.lane_keys is null then
         return query values ('lanes', 'the queue has no lane keys');
     else
@@ -100,6 +100,7 @@ begin
 end
 $$;
 comment on function pgq.explain_filter(text, jsonb) is
-    'What a filter means for a queue: its compiled form, the lanes kept and pruned, whether messages '
+    'What a filter means for a queue: its compiled form, the lanes kept and pruned, whether '
+    'messages '
     'are tested one by one, how many match now, what a claim costs, and what to do about it.';
 revoke all on function pgq.explain_filter(text, jsonb) from public;

@@ -48,5 +48,6 @@ end
 $$;
 comment on function pgq.history(bigint) is
     'What happened to a message, oldest first: publish, claim, ack, nack, bury, timeout, expire, '
-    'replay, discard, and where it is now. Reads the journal, so it reaches back as far as the log.';
+    'replay, discard, and where it is now. Reads the journal, so it reaches back as far as '
+    'the log.';
 revoke all on function pgq.history(bigint) from public;

@@ -12,14 +12,14 @@ as $$
 declare
     v_now timestamptz := pgq.now();
     -- A table of few pages is sampled whole.
-    v_ready real := 100.0 * least(1, 200 / greatest(
-        pg_relation_size('pgq.ready') / current_setting('block_size')::float8, 1));
-    v_lease real := 100.0 * least(1, 200 / greatest(
-        pg_relation_size('pgq.lease') / current_setting('block_size')::float8, 1));
-    v_scheduled real := 100.0 * least(1, 200 / greatest(
-        pg_relation_size('pgq.scheduled') / current_setting('block_size')::float8, 1));
-    v_dead real := 100.0 * least(1, 200 / greatest(
-        pg_relation_size('pgq.dead_letter') / current_setting('block_size')::float8, 1));
+    v_ready real := (100.0 * least(1, 200 / greatest(
+        pg_relation_size('pgq.ready') / current_setting('block_size')::float8, 1)))::real;
+    v_lease real := (100.0 * least(1, 200 / greatest(
+        pg_relation_size('pgq.lease') / current_setting('block_size')::float8, 1)))::real;
+    v_scheduled real := (100.0 * least(1, 200 / greatest(
+        pg_relation_size('pgq.scheduled') / current_setting('block_size')::float8, 1)))::real;
+    v_dead real := (100.0 * least(1, 200 / greatest(
+        pg_relation_size('pgq.dead_letter') / current_setting('block_size')::float8, 1)))::real;
 begin
     return query
         with ready_sample as materialized (
@@ -121,7 +121,8 @@ revoke all on function pgq._queue_stats() from public;
 
 create or replace view pgq.queue_stats as select * from pgq._queue_stats();
 comment on view pgq.queue_stats is
-    'How the queues are doing: how much is ready, scheduled, leased and dead, the age of the oldest '
+    'How the queues are doing: how much is ready, scheduled, leased and dead, the age of the '
+    'oldest '
     'ready message, rates over the last minute. Cheap whatever the backlog: above a thousand rows '
     'a count is an estimate from a sample (exact is false then).';
 comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';

@@ -10,6 +10,7 @@ left join lateral (
 ) h on true
 where b.counted;
 comment on view pgq.subscription is
-    'Who is subscribed to what, since when, and how often that matched. A queue''s own topic is not '
+    'Who is subscribed to what, since when, and how often that matched. A queue''s own topic '
+    'is not '
     'a subscription.';
 revoke all on table pgq.subscription from public;

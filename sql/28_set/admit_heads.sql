@@ -21,7 +21,8 @@ begin
             values (queue.queue_id, v_set.due_at, 0, v_set.size, true, failures, v_set.ids);
             perform pgq._wake(queue.queue_id);
         else
-            perform pgq._enqueue(queue, v_set.ids, 0, failures, true, coalesce(v_set.revive, false));
+            perform pgq._enqueue(
+                queue, v_set.ids, 0, failures, true, coalesce(v_set.revive, false));
         end if;
     end loop;
 end

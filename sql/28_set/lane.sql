@@ -1,6 +1,7 @@
 -- The lane with that label, made if new. Too many lanes, or too long a label: the mixed lane.
-create or replace function pgq._lane(queue_id int, lane_keys text[], lanes_full boolean, label jsonb)
-returns int
+create or replace function pgq._lane(
+    queue_id int, lane_keys text[], lanes_full boolean, label jsonb
+) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
