@@ -26,9 +26,7 @@ def run(report: Report, *, pattern: str = "", accept: bool = False) -> None:
         tester = find_tester(server)
         server.create_database(TEMPLATE)
         psql(server, TEMPLATE, "-c", "create extension pgq")
-        clock = TEST / "sql" / "_clock.sql"
-        if clock.exists():
-            psql(server, TEMPLATE, "-f", clock)
+        psql(server, TEMPLATE, "-f", TEST / "isolation" / "setup.sql")
         for spec in sorted(SPECS.glob("*.spec")):
             if pattern in spec.stem:
                 run_spec(report, server, tester, spec, accept=accept)

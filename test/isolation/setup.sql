@@ -1,0 +1,102 @@
+-- What all specs share. Specs print payloads and counts, never ids or lease tokens: those vary.
+
+-- A clock that stands still until a spec moves it. A sequence, because what it says has to be the
+-- same for all sessions at once, whatever their snapshots.
+create sequence public.clock minvalue 0;
+select setval('public.clock', 0);
+create or replace function pgq.now() returns timestamptz
+language sql volatile parallel safe
+return timestamptz '2030-01-01 00:00:00+00'
+    + pg_sequence_last_value('public.clock'::regclass) * interval '1 s';
+
+create function public.wait(seconds int) returns text
+language sql volatile
+return case when setval('public.clock', pg_sequence_last_value('public.clock') + seconds) > 0
+    then 'later' end;
+
+-- Publishes messages one by one, all of a type; a batch is one set.
+create function public.fill(queue text, type text, variadic payloads text[]) returns bigint
+language sql volatile
+begin atomic
+    select count(pgq.publish(queue, to_jsonb(p), jsonb_build_object('type', type)))
+    from unnest(payloads) p;
+end;
+create function public.fill_batch(queue text, types text[], payloads text[]) returns bigint
+language sql volatile
+begin atomic
+    select count(*) from pgq.publish_batch(
+        queue, array(select to_jsonb(p) from unnest(payloads) p),
+        array(select jsonb_build_object('type', t) from unnest(types) t));
+end;
+
+-- A filter for one type.
+create function public.typed(type text) returns jsonb
+language sql immutable
+return jsonb_build_object('type', type);
+
+-- Claims, and remembers the token in the session.
+create function public.take(
+    queue text, n int default 1, filter jsonb default null, key text default null)
+returns table (payload text, attempt int)
+language plpgsql volatile
+as $$
+declare
+    v_message pgq.claimed;
+begin
+    for v_message in select * from pgq.claim(queue, filter, n, key => key) loop
+        perform set_config('spec.lease', v_message.lease_id::text, false);
+        payload := v_message.payload #>> '{}';
+        attempt := v_message.attempt;
+        return next;
+    end loop;
+end
+$$;
+
+create function public.lease() returns bigint
+language sql stable
+return current_setting('spec.lease')::bigint;
+
+-- The ids of messages that a queue still has, by payload.
+create function public.ids(variadic payloads text[]) returns bigint[]
+language sql stable
+return array(select m.id from pgq.message m join pgq.message_state s using (id)
+             where m.payload #>> '{}' = any (payloads));
+
+-- What a statement returns, or the SQLSTATE it fails with: messages of errors name tokens.
+create function public.outcome(statement text) returns text
+language plpgsql volatile
+as $$
+declare
+    v_result text;
+begin
+    execute statement into v_result;
+    return v_result;
+exception
+    when sqlstate 'QU001' or sqlstate 'QU003' or sqlstate 'QU005' then
+        return sqlstate;
+end
+$$;
+
+create view public.state as
+select m.payload #>> '{}' as payload, s.queue, s.state, s.attempt
+from pgq.message_state s join pgq.message m using (id)
+order by s.queue, m.id;
+
+-- How many messages of the log are not in the current era, and how many eras are still to empty.
+create function public.old_messages() returns bigint
+language sql stable
+return (select count(*) from pgq.message
+        where era <> pg_sequence_last_value('pgq.era_number') % 3);
+
+-- Ends a permutation: returns the defects of the stored state and removes everything.
+create function public.finish() returns table (problem text)
+language plpgsql volatile
+as $$
+begin
+    return query select c.problem from pgq.check() c;
+    perform pgq.drop_queue(q.name, true) from pgq.queue q;
+    delete from pgq.message;
+    delete from pgq.filter;
+    delete from pgq.filter_scan;
+end
+$$;
