@@ -37,8 +37,10 @@ begin
     if v_delay is null then
         -- Doubles with every attempt; half of it is random, so that what failed together does
         -- not come back together.
-        v_delay := least(queue.max_backoff,
-                         queue.backoff * (2 ^ least(ended.attempt - 1, 30))) * (0.5 + random() / 2);
+        v_delay := make_interval(secs => least(
+            extract(epoch from queue.max_backoff)::float8,
+            extract(epoch from queue.backoff)::float8 * 2 ^ least(ended.attempt - 1, 62))
+            * (0.5 + random() / 2));
     end if;
     if v_delay > interval '0' then
         insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
