@@ -21,7 +21,7 @@ declare
     v_rows pgq.ready[];
     v_count int;
     v_total int;
-    v_ids int8multirange;
+    v_gone tid[];
     v_plain boolean;
     v_row pgq.ready;
     v_set int8multirange;
@@ -53,42 +53,46 @@ begin
     for i in 1 .. cardinality(v_from) loop
         loop
             -- Lock no more rows than are needed: as many as hold v_left messages.
-            with gone as (
-                delete from pgq.ready d
-                where d.ctid = any (array(
-                    select r.ctid from pgq.ready r
-                    where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
-                    order by r.rank
-                    limit case when v_left = 1 then 1 else (
-                        select count(*)
-                        from (
-                            select sum(p.size) over (order by p.rank rows unbounded preceding)
-                                - p.size as ahead
-                            from (
-                                select q.rank, q.size from pgq.ready q
-                                where q.queue_id = queue.queue_id
-                                  and q.rank between v_from[i] and v_to[i]
-                                order by q.rank limit v_left
-                            ) p
-                        ) s
-                        where s.ahead < v_left)
-                    end
-                    for update skip locked))
-                returning d.*
-            )
-            select array_agg(row(g.*)::pgq.ready order by g.rank), count(*)::int, sum(g.size)::int,
-                   range_agg(g.ids),
+            select array_agg(g.ctid), count(*)::int, sum(g.size)::int, range_agg(g.ids),
+                   max(g.rank),
                    bool_and(g.attempt = 0 and g.failures is null and g.expires_at is null
                             and not g.grouped) and min(g.rank) >> 49 = max(g.rank) >> 49
-            into v_rows, v_count, v_total, v_ids, v_plain
-            from gone g;
+            into v_gone, v_count, v_total, v_set, v_last, v_plain
+            from (
+                select r.ctid, r.* from pgq.ready r
+                where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
+                order by r.rank
+                limit case when v_left = 1 then 1 else (
+                    select count(*)
+                    from (
+                        select sum(p.size) over (order by p.rank rows unbounded preceding)
+                            - p.size as ahead
+                        from (
+                            select q.rank, q.size from pgq.ready q
+                            where q.queue_id = queue.queue_id
+                              and q.rank between v_from[i] and v_to[i]
+                            order by q.rank limit v_left
+                        ) p
+                    ) s
+                    where s.ahead < v_left)
+                end
+                for update skip locked
+            ) g;
             exit when v_count = 0;
-            v_row := v_rows[v_count];
-            v_last := v_row.rank;
 
-            -- Mostly all of them are alike, and together one set.
-            if v_plain and v_total - v_row.size < v_left then
-                v_set := v_ids;
+            -- Mostly they are alike, and together one set, of which the end may be too much.
+            if v_plain then
+                if v_total > v_left then
+                    select r.* into v_row from pgq.ready r where r.ctid = v_gone[v_count];
+                    v_plain := v_total - v_row.size < v_left;
+                end if;
+            end if;
+            if not v_plain then
+                select array_agg(r order by r.rank) into v_rows
+                from pgq.ready r where r.ctid = any (v_gone);
+            end if;
+            delete from pgq.ready r where r.ctid = any (v_gone);
+            if v_plain then
                 if v_total > v_left then
                     v_rest := v_row.ids
                         - pgq._first_ids(v_row.ids, v_left - (v_total - v_row.size));

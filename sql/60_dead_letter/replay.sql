@@ -17,7 +17,14 @@ begin
     if dry_run or v_letters = '{}' then
         return cardinality(v_letters);
     end if;
-    -- The log may have forgotten the message; the dead letter has all of it.
+    -- The log may have forgotten the message; the dead letter has all of it. Another queue may have
+    -- the same message dead and bring it back at this moment: one after the other.
+    if exists (select from pgq.dead_letter d
+               where d.dead_letter_id = any (v_letters)
+                 and not exists (select from pgq.message m where m.id = d.message_id))
+    then
+        perform pg_advisory_xact_lock(hashtextextended('pgq.replay', 0));
+    end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
         group_key, dedup_key, deliver_at, expires_at, published_at)
