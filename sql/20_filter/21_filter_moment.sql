@@ -32,6 +32,7 @@ begin
 exception
     when data_exception then
         perform pgq._filter_error('the operand is not a valid moment', at, v_hint);
+        return null;  -- not reached
 end
 $$;
 comment on function pgq._filter_moment(jsonb, text) is

@@ -92,6 +92,7 @@ begin
                 v_hint || case v_name when 'cidr' then
                     ' Address ranges are not supported: use prefix, or $regex.' else '' end);
     end case;
+    return null;  -- not reached
 end
 $$;
 comment on function pgq._filter_parse_alternative(jsonb, text, text[], text) is

@@ -1,0 +1,199 @@
+-- Claims: what comes, in which order, how many, for how long.
+begin;
+select no_plan();
+select t.at(now());
+
+-- order and number
+select pgq.create_queue('orders', lease => '30 s', set_size => 4, backoff => '1 s');
+insert into pgq.message (topic, payload, priority)
+select 'orders', to_jsonb(c), p
+from (values ('e', 0), ('a', 5), ('f', 0), ('b', 5), ('g', 0), ('c', 5), ('h', 0), ('i', 0),
+             ('d', 1), ('j', 0)) x (c, p);
+create temp table got as select * from pgq.claim('orders', n => 2);
+select is((select string_agg(payload #>> '{}', ' ') from got), 'a b',
+    'a claim takes the highest priority first');
+select is((select count(distinct lease_id) from got), 1::bigint, 'all messages of a claim share a token');
+select is((select array_agg(distinct attempt) from got), '{1}'::int[], 'it is their first attempt');
+select is((select max(lease_until) from got), pgq.now() + interval '30 s',
+    'they are held for the lease of the queue');
+select is(t.take('orders', n => 4), 'c d e f', 'the rest of a set comes with the next claim');
+select is(t.take('orders'), 'g', 'a claim takes one message unless it says otherwise');
+select is(t.take('orders', n => 1000000), 'h i j', 'and no more than there are');
+select is(t.take('orders', n => 5), null, 'an empty queue gives nothing');
+select is((select count(*) from pgq.ready), 0::bigint, 'nothing is ready');
+select is((select sum(size) from pgq.lease), 10::bigint, 'everything is leased');
+
+-- retries come first within their priority
+select max(lease_id) as lease from got \gset
+select pgq.nack(:lease, delay => '0');
+insert into pgq.message (topic, payload, priority) values
+    ('orders', '"x"', 5), ('orders', '"y"', 6), ('orders', '"z"', 0);
+select is(t.take('orders', n => 10), 'y a b x z',
+    'what comes back stands before what is new, but not before a higher priority');
+select is((select array_agg(distinct attempt order by attempt) from pgq.lease
+           where lease_id = (select max(lease_id) from pgq.lease)),
+    '{1,2}'::int[], 'each message of a claim has its own attempt');
+select is((select count(distinct lease_id) from pgq.lease where attempt = 2), 1::bigint,
+    'first and second attempts share one lease');
+
+-- arguments
+select throws_ok(format('select pgq.claim(%s)', x), code, null, 'a claim is refused: ' || why)
+from (values
+    ($$'nowhere'$$, 'QU001', 'no such queue'), ('null', 'QU001', 'no queue'),
+    ($$'orders', n => 0$$, '22023', 'n of 0'), ($$'orders', n => -1$$, '22023', 'a negative n'),
+    ($$'orders', n => null$$, '22023', 'n of null'),
+    ($$'orders', n => 1000001$$, '22023', 'more than a million'),
+    ($$'orders', lease => '0'$$, '22023', 'no lease at all'),
+    ($$'orders', lease => '-1 s'$$, '22023', 'a negative lease'),
+    ($$'orders', '[]'$$, 'QU004', 'a filter that is no object'),
+    ($$'orders', '{"a": {"$what": 1}}'$$, 'QU004', 'an unknown operator')) r (x, code, why);
+select isnt(t.hint_of(format('select pgq.claim(%s)', x)), '', 'there is a hint against ' || x)
+from unnest(array[$$'nowhere'$$, $$'orders', n => 0$$, $$'orders', lease => '0'$$]) x;
+select is((select sum(size) from pgq.lease), 13::bigint, 'none of that has taken anything');
+select pgq.drop_queue('orders', force => true);
+
+-- leases
+select pgq.create_queue('work', lease => '10 s', max_attempts => 3);
+select pgq.publish('work', '"a"');
+select max(lease_id) as lease from pgq.claim('work', lease => '1 min') \gset
+select is((select until from pgq.lease), pgq.now() + interval '1 min',
+    'a claim can ask for another lease');
+select t.advance('59 s');
+select is(t.take('work'), null, 'a leased message is not delivered again');
+select t.advance('2 s');
+select is(t.take('work'), 'a', 'until its lease has expired');
+select is((select attempt from pgq.lease), 2, 'the expired lease counts as an attempt');
+select throws_ok(format('select pgq.ack(%s)', :lease), 'QU003', null,
+    'the first holder has lost it');
+select is((select string_agg(event, ' ') from pgq.journal where lease_id = :lease), 'timeout', 'the journal tells of the timeout');
+select pgq.publish('work', '"b"');
+select t.advance('11 s');
+select is(t.take('work', n => 5), 'a b', 'what was lost comes back before what is new');
+select t.advance('11 s');
+select is(t.take('work', n => 5), 'b', 'after its last attempt a message comes no more');
+select is((select array[reason, attempts::text] from pgq.dead_letter), '{timeout,3}'::text[],
+    'it is a dead letter of three attempts');
+select pgq.drop_queue('work', force => true);
+
+-- a set that expires in part: a claim, some acknowledged
+select pgq.create_queue('work', lease => '10 s', max_attempts => 2);
+select count(*) from pgq.publish_batch('work', array['"a"', '"b"', '"c"', '"d"']::jsonb[]);
+select max(lease_id) as lease, array_agg(id) filter (where payload in ('"b"', '"d"')) as some
+from pgq.claim('work', n => 4) \gset
+select pgq.ack(:lease, :'some');
+select t.advance('11 s');
+select is(t.take('work', n => 10), 'a c', 'only what was not acknowledged comes back');
+select pgq.drop_queue('work', force => true);
+
+-- names
+select pgq.create_queue('work', lease => '10 s');
+insert into pgq.message (topic, payload) select 'work', to_jsonb(i) from generate_series(1, 6) i;
+select is(t.take('work', n => 2, key => 'task 1'), '1 2', 'a claim can have a name');
+select is(t.take('work', n => 2, key => 'task 2'), '3 4', 'another name takes other messages');
+select is(t.take('work', n => 2, key => 'task 1'), '1 2', 'the same name gets the same messages');
+select is(t.take('work', '{"a": 1}', 5, '1 h', 'task 1'), '1 2', 'whatever else it asks for');
+select is((select until from pgq.lease where key = 'task 1' limit 1), pgq.now() + interval '1 h',
+    'but the lease is the one it asks for');
+select lease_id as lease, ids from pgq.lease where key = 'task 1' \gset
+select is((select max(lease_id) from pgq.claim('work', key => 'task 1')), :lease::bigint,
+    'with the same token');
+select is((select max(attempt) from pgq.lease), 1, 'and the same attempt');
+select is(pgq.ack(:lease, array[lower(:'ids'::int8multirange)]), 1, 'part of it is acknowledged');
+select is(t.take('work', n => 2, key => 'task 1'), '2', 'then the name gets the rest');
+select t.advance('11 s');
+select is(t.take('work', n => 9, key => 'task 2'), '3 4',
+    'a name finds its messages after its lease too, if nobody took them meanwhile');
+select pgq.pause('work');
+select is(t.take('work', n => 9, key => 'task 2'), '3 4', 'and while the queue is paused');
+select pgq.resume('work');
+select pgq.ack(:lease);
+select is(t.take('work', n => 1, key => 'task 1'), '5',
+    'when all is acknowledged the name takes new messages');
+select pgq.create_queue('elsewhere');
+select is(t.take('elsewhere', key => 'task 2'), null, 'a name belongs to its queue');
+select pgq.drop_queue('work', force => true);
+
+-- expired messages
+select pgq.create_queue('news', lease => '1 h');
+select pgq.create_queue('gossip', lease => '1 h', on_expiry => 'discard');
+select pgq.publish(q, to_jsonb(p), expires_in => e)
+from unnest('{news,gossip}'::text[]) q,
+     (values ('a', interval '10 s'), ('b', null), ('c', '20 s')) x (p, e);
+select t.advance('15 s');
+select is(t.look('news'), 'b c', 'an expired message is not shown');
+select is(t.take('news', n => 5), 'b c', 'nor delivered');
+select is(t.held('news', 'dead'), 'a', 'it is a dead letter');
+select is((select array[reason, attempts::text, error] from pgq.dead_letter),
+    '{expired,0,null}'::text[], 'that expired without an attempt');
+select is(t.take('gossip', '{"$not": {"x": 1}}', n => 5), 'b c', 'a filter finds no expired ones');
+select is(t.held('gossip', 'dead'), null, 'a queue may discard what expires');
+select is((select count(*) from pgq.journal where event = 'expire'), 2::bigint,
+    'the journal knows of both');
+select count(*) from pgq.publish_batch('news', array_fill('"old"'::jsonb, array[300]),
+    expires_in => '1 s');
+select pgq.publish('news', '"new"');
+select t.advance('2 s');
+select is(t.take('news'), 'new', 'a claim of one finds its way past many expired ones');
+select is((select count(*) from pgq.dead_letter where payload = '"old"'), 300::bigint,
+    'all of which are dead letters');
+select pgq.publish('news', '"late"', expires_in => '5 s');
+select max(lease_id) as lease from pgq.claim('news') \gset
+select t.advance('6 s');
+select is(pgq.ack(:lease), 1, 'a message that expires while it is worked on can be acknowledged');
+select pgq.publish('news', '"late"', expires_in => '5 s');
+select max(lease_id) as lease from pgq.claim('news') \gset
+select t.advance('6 s');
+select pgq.nack(:lease, delay => '0');
+select is(t.take('news'), null, 'or refused, and then is not delivered again');
+select is((select reason from pgq.dead_letter where payload = '"late"'), 'expired',
+    'but is a dead letter');
+select pgq.drop_queue('news', force => true), pgq.drop_queue('gossip', force => true);
+
+-- delayed messages and expired leases, more of them than one claim looks after
+select pgq.create_queue('many', lease => '10 s', max_attempts => 9);
+insert into pgq.message (topic, payload, deliver_at)
+select 'many', to_jsonb(i), pgq.now() + i * interval '1 ms' from generate_series(1, 250) i;
+select t.advance('1 s');
+select is((select count(*) from pgq.claim('many', n => 100)), 100::bigint,
+    'as many as one claim promotes are delivered at once');
+create temp table rounds (n bigint);
+insert into rounds select count(*) from pgq.claim('many', n => 1000);
+insert into rounds select count(*) from pgq.claim('many', n => 1000);
+select is((select sum(n) from rounds), 150::numeric, 'the others with the next claims');
+select t.advance('11 s');
+truncate rounds;
+insert into rounds select count(*) from pgq.claim('many', n => 1000);
+insert into rounds select count(*) from pgq.claim('many', n => 1000);
+select is((select sum(n) from rounds), 250::numeric, 'expired leases all come back');
+select is((select array_agg(distinct attempt) from pgq.lease l join pgq.queue using (queue_id)
+           where name = 'many'), '{2}'::int[],
+    'each with one attempt more');
+select pgq.drop_queue('many', force => true);
+
+-- a session that claims often
+select pgq.create_queue('busy', lease => '1 h', set_size => 8);
+insert into pgq.message (topic, payload) select 'busy', to_jsonb(i) from generate_series(1, 700) i;
+create temp table seen (n serial, payload text);
+do $$
+begin
+    for i in 1 .. 600 loop
+        insert into seen (payload) select payload #>> '{}' from pgq.claim('busy');
+    end loop;
+end
+$$;
+select is((select array_agg(payload::int order by n) from seen),
+    array(select generate_series(1, 600)), 'six hundred claims get six hundred messages in order');
+select pgq.publish('busy', '"urgent"', priority => 1);
+select pgq.publish('busy', '"low"', priority => -1);
+select is(t.take('busy'), 'urgent', 'a higher priority is found after all of them');
+select lease_id as lease from pgq.lease where ids @> (
+    select id from pgq.message where topic = 'busy' and payload = '5') \gset
+select pgq.nack(:lease, delay => '0');
+select is(t.take('busy'), '5', 'and so is what comes back');
+select is((select count(*) from pgq.claim('busy', n => 1000)), 101::bigint, 'and all the rest');
+select is((select sum(size) from pgq.lease l join pgq.queue using (queue_id)
+           where name = 'busy'), 702::bigint, 'nothing is lost');
+
+select is_empty('select * from pgq.check()', 'nothing is broken');
+select * from finish();
+rollback;
