@@ -7,6 +7,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_set record;
+    v_count int := 0;
 begin
     for v_set in
         select case when m.deliver_at > now and m.deliver_at < 'infinity' then m.deliver_at end
@@ -16,6 +17,7 @@ begin
         from unnest(_admit_heads.ids) i join pgq.message m on m.id = i
         group by 1, 2
     loop
+        v_count := v_count + v_set.size;
         if v_set.due_at is not null then
             insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
             values (queue.queue_id, v_set.due_at, 0, v_set.size, true, failures, v_set.ids);
@@ -25,6 +27,9 @@ begin
                 queue, v_set.ids, 0, failures, true, coalesce(v_set.revive, false));
         end if;
     end loop;
+    if v_count < cardinality(_admit_heads.ids) then
+        perform pgq._refuse_snapshot();
+    end if;
 end
 $$;
 comment on function pgq._admit_heads(pgq.queue, bigint[], jsonb, timestamptz) is

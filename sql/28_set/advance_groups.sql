@@ -7,12 +7,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_message record;
+    v_count int := 0;
 begin
     for v_message in
         select m.id, m.group_key from unnest(_advance_groups.ids) r
         join pgq.message m on m.id >= lower(r) and m.id < upper(r)
         where m.group_key is not null order by m.group_key, m.id
     loop
+        v_count := v_count + 1;
         -- A publisher may hold the group and be about to stand in line. An acknowledgement does
         -- not wait for it: it leaves a note, and a claim after the publisher's commit moves on.
         if not pgq._advance_group(queue, v_message.group_key, v_message.id, now) then
@@ -20,6 +22,9 @@ begin
             values (queue.queue_id, v_message.group_key, v_message.id);
         end if;
     end loop;
+    if v_count < pgq._set_size(_advance_groups.ids) then
+        perform pgq._refuse_snapshot();
+    end if;
 end
 $$;
 comment on function pgq._advance_groups(pgq.queue, int8multirange, timestamptz) is

@@ -9,7 +9,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_group record;
+    v_count int := 0;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        -- An old snapshot may not know which lanes the queue has now: 40001 then.
+        perform from pgq.routing for share skip locked;
+    end if;
     for v_group in
         select m.priority, case when not revive then m.expires_at end as expires_at,
                case when queue.lane_keys is not null then
@@ -27,7 +32,11 @@ begin
             end,
             v_group.priority, true, _enqueue.attempt, v_group.expires_at, _enqueue.failures,
             _enqueue.grouped, v_group.ids, queue.set_size);
+        v_count := v_count + cardinality(v_group.ids);
     end loop;
+    if v_count < pgq._set_size(_enqueue.ids) then
+        perform pgq._refuse_snapshot();
+    end if;
     perform pgq._wake(queue.queue_id);
 end
 $$;

@@ -9,6 +9,13 @@ declare
     v_label jsonb := case when pg_column_size(label) <= 512 then label end;
     v_lane_id int;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        -- An old snapshot may show a lane that has been removed: 40001 then.
+        perform from pgq.lane l
+        where l.queue_id = _lane.queue_id and l.lane_keys = _lane.lane_keys
+          and (l.label = v_label or l.label is null) and l.idle is null
+        for share;
+    end if;
     if v_label is not null then
         select l.lane_id into v_lane_id from pgq.lane l
         where l.queue_id = _lane.queue_id and l.label = v_label and l.lane_keys = _lane.lane_keys

@@ -40,6 +40,11 @@ begin
         return null;
     end if;
 
+    if current_setting('transaction_isolation') <> 'read committed' then
+        -- An old snapshot may not know which lanes a queue has now: 40001 then.
+        perform from pgq.routing for share skip locked;
+    end if;
+
     -- One message has a path of its own: most publishes are of this kind, and each statement that
     -- is not run is a good part of their cost.
     if not v_message.many then

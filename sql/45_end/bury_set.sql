@@ -10,6 +10,7 @@ as $$
 declare
     v_replays jsonb := jsonb_path_query_array(
         coalesce(failures, '[]'), '$[*] ? (@.outcome == "replay").at');
+    v_count int;
 begin
     insert into pgq.dead_letter (
         queue_id, message_id, reason, error, details, attempts, failures, holder, client,
@@ -23,6 +24,10 @@ begin
            m.correlation_id, m.group_key, m.dedup_key, m.deliver_at, m.expires_at, m.published_at
     from unnest(_bury_set.ids) r
     join pgq.message m on m.id >= lower(r) and m.id < upper(r);
+    get diagnostics v_count = row_count;
+    if v_count < pgq._set_size(_bury_set.ids) then
+        perform pgq._refuse_snapshot();
+    end if;
 end
 $$;
 comment on function pgq._bury_set(

@@ -10,6 +10,10 @@ declare
     v_started timestamptz;
     v_old record;
 begin
+    -- An old snapshot does not see what has come back since (a replay), and would truncate it.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return;
+    end if;
     if not pg_try_advisory_xact_lock(hashtextextended('pgq.era', 0)) then
         return;
     end if;

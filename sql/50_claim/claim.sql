@@ -18,6 +18,7 @@ declare
     v_tick text;
     v_lease_id bigint;
     v_taken pgq._taken;
+    v_count int;
 begin
     select q.* into v_queue from pgq.queue q where q.name = claim.topic;
     if not found then
@@ -121,6 +122,10 @@ begin
         cross join lateral unnest(u.ids) r
         join pgq.message m on m.id >= lower(r) and m.id < upper(r)
         order by u.i, m.id;
+    get diagnostics v_count = row_count;
+    if v_count < v_taken.size then
+        perform pgq._refuse_snapshot();
+    end if;
 end
 $$;
 comment on function pgq.claim(text, jsonb, int, interval, text) is

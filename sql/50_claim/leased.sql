@@ -1,12 +1,17 @@
--- The messages of a lease, in delivery order.
+-- The messages of a lease, in delivery order. Volatile, so that it reads with a snapshot taken after
+-- it has locked the log: an older one would miss what was carried out of an emptied era meanwhile.
 create or replace function pgq.leased(lease_id bigint) returns setof pgq.claimed
-language plpgsql stable security definer
+language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
+declare
+    v_size bigint;
+    v_count bigint;
 begin
-    if not exists (select from pgq.lease l where l.lease_id = leased.lease_id) then
+    select sum(l.size) into v_size from pgq.lease l where l.lease_id = leased.lease_id;
+    if v_size is null then
         raise exception 'lease % is lost', coalesce(leased.lease_id::text, 'null')
             using errcode = 'QU003',
                   hint = 'It was ended, or it expired and its messages are with another consumer.';
@@ -20,6 +25,10 @@ begin
         join pgq.message m on m.id >= lower(r) and m.id < upper(r)
         where l.lease_id = leased.lease_id
         order by m.priority desc, m.id;
+    get diagnostics v_count = row_count;
+    if v_count < v_size then
+        perform pgq._refuse_snapshot();
+    end if;
 end
 $$;
 comment on function pgq.leased(bigint) is

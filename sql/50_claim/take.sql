@@ -2,9 +2,9 @@
 --
 -- A scan of the head walks over the rows that were consumed before it: few, as long as they can
 -- be cleaned up, but all of them while somebody holds an old snapshot open. So a session that has
--- claimed 256 times remembers for its next 256 claims where the head was, and begins there. The
--- memory skips only fresh rows of one priority that were not visible when it was made; what comes
--- back ranks before them, and a scan that finds too little looks at the skipped stretch too.
+-- taken 512 rows remembers where the head is, for a second or its next 8192 rows, and begins there.
+-- The memory skips only fresh rows of one priority that were not visible when it was made; what
+-- comes back ranks before them, and a scan that finds too little looks at the skipped stretch too.
 create or replace function pgq._take(queue pgq.queue, n int, now timestamptz)
 returns pgq._taken
 language plpgsql volatile
@@ -31,19 +31,32 @@ declare
     v_class bigint := 0::bigint;
     v_head bigint := 0::bigint;
     v_last bigint;
-    v_claims int := 0;
+    v_taken int := 0;
+    v_second bigint := floor(extract(epoch from now));
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
     v_to bigint[] := array[9223372036854775807];
 begin
-    -- Memory: queue, first fresh rank of a priority, head, claims since the session began to count.
-    if v_memory ~ '^\d+( -?\d{1,19}){2} \d{1,9}$' then
+    -- Memory: queue, first fresh rank of a priority, head (0: none), rows taken since, second.
+    if v_memory ~ '^\d+( -?\d{1,19}){2}( \d{1,10}){2}$' then
         v_parts := string_to_array(v_memory, ' ');
-        if v_parts[1] = queue.queue_id::text then
-            v_claims := v_parts[4]::int;
+        if v_parts[1] = queue.queue_id::text and v_second - v_parts[5]::bigint between 0 and 60 then
             v_class := v_parts[2]::bigint;
             v_head := v_parts[3]::bigint;
-            if v_claims >= 256 and v_claims % 256 <> 255 and v_head > v_class then
+            v_taken := v_parts[4]::int;
+            if v_taken >= 512 and v_head = 0 or v_taken >= 8192
+               or v_head <> 0 and v_second - v_parts[5]::bigint > 1
+            then
+                -- All that can be seen counts, not only what can be locked: another transaction
+                -- may give back what it has taken.
+                select r.rank into v_head from pgq.ready r
+                where r.queue_id = queue.queue_id and r.rank >= v_class order by r.rank limit 1;
+                v_head := coalesce(v_head, 0);
+                v_taken := 0;
+            elsif v_head <> 0 then
+                v_second := v_parts[5]::bigint;
+            end if;
+            if v_head > v_class then
                 v_from := array[-9223372036854775808, v_head, v_class];
                 v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
             end if;
@@ -79,6 +92,7 @@ begin
                 for update skip locked
             ) g;
             exit when v_count = 0;
+            v_taken := v_taken + v_count;
 
             -- Mostly they are alike, and together one set, of which the end may be too much.
             if v_plain then
@@ -141,23 +155,17 @@ begin
             where r.queue_id = queue.queue_id and r.size > 1 order by r.rank limit 1);
     end if;
     if v_left > 0 then
-        v_claims := 0;
-    else
-        v_claims := v_claims + 1;
-        if v_claims % 256 = 0 then
-            -- The stretch of the last row: 2^49 ranks, and in the odd ones stands what is fresh.
+        v_head := 0;
+        v_taken := 0;
+    elsif (v_last >> 49) & 1 = 1 then
+        -- The stretch of the last row: 2^49 ranks, and in the odd ones stands what is fresh.
+        if v_class <> (v_last >> 49) << 49 then
             v_class := (v_last >> 49) << 49;
-            v_head := null;
-            if (v_last >> 49) & 1 = 1 then
-                -- Not the rows of this claim but all that can be seen: another transaction may
-                -- give back what it has taken.
-                select r.rank into v_head from pgq.ready r
-                where r.queue_id = queue.queue_id and r.rank >= v_class order by r.rank limit 1;
-            end if;
+            v_head := 0;
         end if;
     end if;
     perform set_config('pgq.head', concat_ws(
-        ' ', queue.queue_id, v_class, coalesce(v_head, v_class), v_claims), false);
+        ' ', queue.queue_id, v_class, v_head, v_taken, v_second), false);
     return row(n - v_left, v_sets, v_attempts, v_failures, v_grouped, v_missed)::pgq._taken;
 end
 $$;

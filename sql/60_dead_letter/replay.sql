@@ -23,6 +23,7 @@ begin
                where d.dead_letter_id = any (v_letters)
                  and not exists (select from pgq.message m where m.id = d.message_id))
     then
+        perform pgq._refuse_snapshot();
         perform pg_advisory_xact_lock(hashtextextended('pgq.replay', 0));
     end if;
     insert into pgq.message (
