@@ -56,7 +56,7 @@ begin
             elsif v_head <> 0 then
                 v_second := v_parts[5]::bigint;
             end if;
-            if v_head > v_class then
+            if v_head <> 0 and v_head > v_class then
                 v_from := array[-9223372036854775808, v_head, v_class];
                 v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
             end if;
