@@ -8,6 +8,9 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    -- Once replayed after its time, a message does not expire any more.
+    v_replayed timestamptz := (jsonb_path_query_array(
+        coalesce(failures, '[]'), '$[*] ? (@.outcome == "replay").at') ->> -1)::timestamptz;
     v_group record;
     v_count int := 0;
 begin
@@ -16,7 +19,10 @@ begin
         perform from pgq.routing for share skip locked;
     end if;
     for v_group in
-        select m.priority, case when not revive then m.expires_at end as expires_at,
+        select m.priority,
+               case when not revive and (v_replayed is null or m.expires_at > v_replayed) then
+                   m.expires_at
+               end as expires_at,
                case when queue.lane_keys is not null then
                    pgq._lane_label(m.headers, queue.lane_keys)
                end as label,

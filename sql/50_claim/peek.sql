@@ -31,14 +31,14 @@ begin
         loop
             v_rows := v_rows + 1;
             v_after := v_row.rank;
+            continue when v_row.expires_at <= v_now;
             return query
                 select m.* from unnest(v_row.ids) r
                 join pgq.message m on m.id >= lower(r) and m.id < upper(r)
-                where (m.expires_at is null or m.expires_at > v_now)
-                  and pgq._test_filter(
-                      v_filter.path, v_filter.scope, m.headers, m.payload, m.topic, m.priority,
-                      m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
-                      v_row.attempt + 1, m.published_at, m.expires_at, m.id, v_now)
+                where pgq._test_filter(
+                    v_filter.path, v_filter.scope, m.headers, m.payload, m.topic, m.priority,
+                    m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+                    v_row.attempt + 1, m.published_at, m.expires_at, m.id, v_now)
                 order by m.id limit v_left;
             get diagnostics v_found = row_count;
             v_left := v_left - v_found;

@@ -3,7 +3,8 @@
 create or replace function pgq._peek_rows(
     queue_id int, lanes int[], by_lane boolean, unseen pg_snapshot, after bigint, before bigint,
     messages int
-) returns table ("row" tid, rank bigint, lane_id int, attempt int, size int, ids int8multirange)
+) returns table ("row" tid, rank bigint, lane_id int, attempt int, size int,
+               expires_at timestamptz, ids int8multirange)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 set enable_sort = off
@@ -14,7 +15,7 @@ declare
 begin
     if unseen is not null then
         return query
-            select r.ctid, r.rank, r.lane_id, r.attempt, r.size, r.ids
+            select r.ctid, r.rank, r.lane_id, r.attempt, r.size, r.expires_at, r.ids
             from pgq.ready r
             where r.queue_id = _peek_rows.queue_id and r.xid >= pg_snapshot_xmin(unseen)
               and not pg_visible_in_snapshot(r.xid, unseen)
@@ -23,7 +24,7 @@ begin
             order by r.rank limit 1000;
     elsif by_lane then
         return query
-            select s.ctid, s.rank, s.lane_id, s.attempt, s.size, s.ids
+            select s.ctid, s.rank, s.lane_id, s.attempt, s.size, s.expires_at, s.ids
             from (
                 select r.*, sum(r.size) over (order by r.rank) - r.size as ahead
                 from unnest(lanes) l (lane_id)
@@ -38,7 +39,7 @@ begin
             order by s.rank;
     else
         return query
-            select s.ctid, s.rank, s.lane_id, s.attempt, s.size, s.ids
+            select s.ctid, s.rank, s.lane_id, s.attempt, s.size, s.expires_at, s.ids
             from (
                 select r.*, sum(r.size) over (order by r.rank) - r.size as ahead
                 from (
