@@ -15,13 +15,17 @@ declare
 begin
     if unseen is not null then
         return query
-            select r.ctid, r.rank, r.lane_id, r.attempt, r.size, r.expires_at, r.ids
-            from pgq.ready r
-            where r.queue_id = _peek_rows.queue_id and r.xid >= pg_snapshot_xmin(unseen)
-              and not pg_visible_in_snapshot(r.xid, unseen)
-              and r.rank > after and r.rank < before
-              and (lanes is null or r.lane_id is null or r.lane_id = any (lanes))
-            order by r.rank limit 1000;
+            select s.ctid, s.rank, s.lane_id, s.attempt, s.size, s.expires_at, s.ids
+            from (
+                select r.ctid, r.* from pgq.ready r
+                where r.queue_id = _peek_rows.queue_id and r.xid >= pg_snapshot_xmin(unseen)
+                  and not pg_visible_in_snapshot(r.xid, unseen)
+                  -- + 0: to be found by xid, because what is new is little
+                  and r.rank + 0 > after and r.rank + 0 < before
+                  and (lanes is null or r.lane_id is null or r.lane_id = any (lanes))
+                offset 0
+            ) s
+            order by s.rank limit 1000;
     elsif by_lane then
         return query
             select s.ctid, s.rank, s.lane_id, s.attempt, s.size, s.expires_at, s.ids

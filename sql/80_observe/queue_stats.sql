@@ -12,13 +12,13 @@ as $$
 declare
     v_now timestamptz := pgq.now();
     -- A table of few pages is sampled whole.
-    v_ready real := (100.0 * least(1, 200 / greatest(
+    v_ready real := (100.0 * least(1, 100 / greatest(
         pg_relation_size('pgq.ready') / current_setting('block_size')::float8, 1)))::real;
-    v_lease real := (100.0 * least(1, 200 / greatest(
+    v_lease real := (100.0 * least(1, 100 / greatest(
         pg_relation_size('pgq.lease') / current_setting('block_size')::float8, 1)))::real;
-    v_scheduled real := (100.0 * least(1, 200 / greatest(
+    v_scheduled real := (100.0 * least(1, 100 / greatest(
         pg_relation_size('pgq.scheduled') / current_setting('block_size')::float8, 1)))::real;
-    v_dead real := (100.0 * least(1, 200 / greatest(
+    v_dead real := (100.0 * least(1, 100 / greatest(
         pg_relation_size('pgq.dead_letter') / current_setting('block_size')::float8, 1)))::real;
 begin
     return query
@@ -93,20 +93,20 @@ begin
                          where e.queue_id = q.queue_id), 0)::float8
         from pgq.queue q
         cross join lateral (
-            select coalesce(sum(x.size), 0) as size, count(*) > 1000 as many
-            from (select y.size from pgq.ready y where y.queue_id = q.queue_id limit 1001) x
+            select coalesce(sum(x.size), 0) as size, count(*) > 500 as many
+            from (select y.size from pgq.ready y where y.queue_id = q.queue_id limit 501) x
         ) r
         cross join lateral (
-            select coalesce(sum(x.size), 0) as size, count(*) > 1000 as many
-            from (select y.size from pgq.scheduled y where y.queue_id = q.queue_id limit 1001) x
+            select coalesce(sum(x.size), 0) as size, count(*) > 500 as many
+            from (select y.size from pgq.scheduled y where y.queue_id = q.queue_id limit 501) x
         ) c
         cross join lateral (
-            select coalesce(sum(x.size), 0) as size, count(*) > 1000 as many
-            from (select y.size from pgq.lease y where y.queue_id = q.queue_id limit 1001) x
+            select coalesce(sum(x.size), 0) as size, count(*) > 500 as many
+            from (select y.size from pgq.lease y where y.queue_id = q.queue_id limit 501) x
         ) l
         cross join lateral (
-            select count(*) as size, count(*) > 1000 as many
-            from (select from pgq.dead_letter y where y.queue_id = q.queue_id limit 1001) x
+            select count(*) as size, count(*) > 500 as many
+            from (select from pgq.dead_letter y where y.queue_id = q.queue_id limit 501) x
         ) d
         cross join lateral (
             -- A lower bound, if there are more.
@@ -123,7 +123,7 @@ create or replace view pgq.queue_stats as select * from pgq._queue_stats();
 comment on view pgq.queue_stats is
     'How the queues are doing: how much is ready, scheduled, leased and dead, the age of the '
     'oldest '
-    'ready message, rates over the last minute. Cheap whatever the backlog: above a thousand rows '
+    'ready message, rates over the last minute. Cheap whatever the backlog: above 500 rows '
     'a count is an estimate from a sample (exact is false then).';
 comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';
 comment on column pgq.queue_stats.published_per_second is 'Messages of the topics it receives.';
