@@ -18,11 +18,17 @@ begin
             union all
             select (select min(s.queue_id) from pgq.scheduled s where s.queue_id > p.queue_id)
             from planned p where p.queue_id is not null
+        ), dead as (
+            select min(d.queue_id) as queue_id from pgq.dead_letter d
+            union all
+            select (select min(d.queue_id) from pgq.dead_letter d where d.queue_id > p.queue_id)
+            from dead p where p.queue_id is not null
         )
         select i.queue_id
         from (
             select p.queue_id from present p
             union select p.queue_id from planned p
+            union select p.queue_id from dead p
             union select distinct l.queue_id from pgq.lease l
             union select distinct l.queue_id from pgq.lane l
         ) i
