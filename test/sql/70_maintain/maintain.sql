@@ -1,0 +1,111 @@
+-- Upkeep: what claims do by themselves, done for all queues; and what only it does.
+begin;
+select no_plan();
+select t.at(now());
+select pgq.create_queue('work', lease => '10 s', max_attempts => 2);
+select pgq.create_queue('news', lease => '10 s', on_expiry => 'discard');
+
+-- leases, delays, expiry
+select pgq.publish('work', '"leased"');
+select count(*) from pgq.claim('work');
+select pgq.publish('work', '"delayed"', delay => '5 s');
+select pgq.publish('work', '"short"', expires_in => '5 s');
+select pgq.publish('work', '"long"', expires_in => '1 h');
+select pgq.publish('news', '"short"', expires_in => '5 s');
+call pgq.maintain();
+select is(t.held('work', 'ready'), 'short long', 'upkeep too early does nothing');
+select t.advance('11 s');
+call pgq.maintain();
+select is(t.held('work', 'ready'), 'leased delayed long',
+    'expired leases come back and delayed messages become ready');
+select is(t.held('work', 'dead'), 'short', 'expired messages become dead letters');
+select is(t.held('news', 'ready'), null, 'or are discarded, as the queue says');
+select is(t.held('news', 'dead'), null, 'and then are gone');
+select is((select max(attempt) from pgq.ready), 1, 'the expired lease was an attempt');
+select lives_ok('call pgq.maintain()', 'upkeep can be repeated');
+
+-- dedup keys
+select pgq.publish('work', '1', dedup_key => 'a');
+select t.advance('4 min');
+select pgq.publish('work', '2', dedup_key => 'b');
+select t.advance('2 min');
+call pgq.maintain();
+select results_eq('select dedup_key from pgq.dedup', $$values ('b')$$,
+    'dedup keys past their window are forgotten');
+
+-- filters
+select count(*) from pgq.claim('work', '{"n": 1}'), generate_series(1, 3);
+select count(*) from pgq.claim('work', '{"n": 1}');
+select count(*) from pgq.claim('work', '{"n": 1}');
+select count(*) from pgq.claim('work', '{"n": 2}');
+create temp table stats as select * from pgq.filter_stats;
+select cmp_ok((select count(*) from pgq.filter_hit), '>', 2::bigint, 'claims write their statistics');
+call pgq.maintain();
+select is((select count(*) from pgq.filter_hit), 2::bigint, 'upkeep adds them up');
+select bag_eq('select * from pgq.filter_stats', 'select * from stats', 'to the same numbers');
+select t.advance('23 h');
+call pgq.maintain();
+select is((select count(*) from pgq.filter), 2::bigint, 'filters are kept for a day');
+select count(*) from pgq.claim('work', '{"n": 2}');
+select t.advance('2 h');
+call pgq.maintain();
+select results_eq('select document from pgq.filter', $$values ('{"n": 2}'::jsonb)$$,
+    'and forgotten when nobody has used them');
+select is((select count(*) from pgq.filter_hit), 1::bigint, 'with their statistics');
+select queue_id from pgq.queue where name = 'news' \gset
+insert into pgq.filter_scan values
+    ((select filter_id from pgq.filter), :queue_id, pg_current_snapshot(), 1),
+    (987654, :queue_id, pg_current_snapshot(), 1);
+call pgq.maintain();
+select is((select count(*) from pgq.filter_scan), 1::bigint,
+    'what is remembered for a forgotten filter is forgotten');
+select pgq.drop_queue('news', force => true);
+call pgq.maintain();
+select is((select count(*) from pgq.filter_scan), 0::bigint, 'and what is remembered for a lost queue');
+
+-- what a dropped queue has left behind, because a transaction did not know of it yet
+select pgq.publish('work', '"mine"') as id \gset
+create temp table copy_of as select * from pgq.ready where ids @> :id::bigint;
+update copy_of set queue_id = 4711;
+insert into pgq.ready select * from copy_of;
+insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
+select 4712, pgq.now() + interval '1 h', 0, size, ids from copy_of;
+insert into pgq.lease (lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, ids)
+select 1, pgq.now(), pgq.now() + interval '1 h', 4713, 1, 1, size, false, ids from copy_of;
+insert into pgq.lane (queue_id, lane_keys) values (4714, '{a}');
+insert into pgq.dead_letter (queue_id, message_id, reason, attempts, failures, failed_at, topic,
+                             priority, headers, payload, published_at)
+values (4715, :id, 'timeout', 1, '[]', now(), 'work', 0, '{}', '1', now());
+select is((select count(*) from pgq.check() where problem = 'a set belongs to no queue'), 4::bigint,
+    'orphans are a defect');
+call pgq.maintain();
+select is_empty('select queue_id from pgq.ready where queue_id > 4000
+    union all select queue_id from pgq.scheduled where queue_id > 4000
+    union all select queue_id from pgq.lease where queue_id > 4000
+    union all select queue_id from pgq.lane where queue_id > 4000
+    union all select queue_id from pgq.dead_letter where queue_id > 4000',
+    'that upkeep repairs');
+select is(t.held('work', 'ready') like '%mine', true, 'without touching what belongs to a queue');
+
+-- learnt routes
+insert into pgq.route select 'topic.' || i, 0, '{}', '{}' from generate_series(1, 20001) i;
+call pgq.maintain();
+select cmp_ok((select count(*) from pgq.route), '<', 10100::bigint, 'learnt routes are limited');
+select isnt(pgq.publish('work', '"learnt again"'), null, 'and are learnt again');
+
+-- rows from before a queue had lanes
+select pgq.create_queue('later', lease => '1 h');
+insert into pgq.message (topic, payload, headers)
+select 'later', to_jsonb(i), jsonb_build_object('k', i % 2) from generate_series(1, 6) i;
+select pgq.alter_queue('later', lane_keys => '{k}');
+select is((select count(*) from pgq.ready r join pgq.queue using (queue_id)
+           where name = 'later' and lane_id is null), 1::bigint,
+    'when a queue gets lanes its messages have none');
+call pgq.maintain();
+select is((select count(distinct lane_id) from pgq.ready r join pgq.queue using (queue_id)
+           where name = 'later' and lane_id is not null), 2::bigint, 'upkeep sorts them into lanes');
+select is(t.take('later', '{"k": 1}', 9), '1 3 5', 'where filters find them');
+
+select is_empty('select * from pgq.check()', 'nothing is broken');
+select * from finish();
+rollback;
