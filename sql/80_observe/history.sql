@@ -38,12 +38,17 @@ begin
             select null, s.queue_id, 'scheduled', s.attempt, null, null, null, 'due ' || s.due_at, 4
             from pgq.scheduled s where s.ids @> history.message_id
             union all
+            select null, g.queue_id, 'waiting', 0, null, null, null,
+                   'for its turn in ' || g.group_key, 4
+            from pgq.group_line g where g.message_id = history.message_id
+            union all
             select d.failed_at, d.queue_id, 'dead', d.attempts, d.holder, d.client, null,
                    concat_ws(': ', d.reason, d.error), 4
             from pgq.dead_letter d where d.message_id = history.message_id
         ) h
         left join pgq.queue q on q.queue_id = h.queue_id
-        order by h.at nulls last, h.step, h.attempt;
+        -- A claim takes back an expired lease and claims anew at one moment.
+        order by h.at nulls last, h.attempt nulls first, h.step;
 end
 $$;
 comment on function pgq.history(bigint) is
