@@ -1,5 +1,5 @@
--- The messages of a lease, in delivery order. Volatile, so that it reads with a snapshot taken after
--- it has locked the log: an older one would miss what was carried out of an emptied era meanwhile.
+-- The messages of a lease, in delivery order. Volatile, so that it reads with a snapshot taken
+-- after it has locked the log: an older one would miss what was carried out of an emptied era.
 create or replace function pgq.leased(lease_id bigint) returns setof pgq.claimed
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
