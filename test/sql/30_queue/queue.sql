@@ -6,8 +6,9 @@ select t.at(now());
 -- create
 select is(pgq.create_queue('orders'), true, 'a queue is created by its name alone');
 select ok((select to_jsonb(q) from pgq.queue q) @>
-    '{"name": "orders", "mode": "queue", "lease": "00:00:30", "paused": false, "backoff": "00:00:01",
-      "journal": "all", "set_size": 128, "lane_keys": null, "on_expiry": "dead_letter",
+    '{"name": "orders", "mode": "queue", "lease": "00:00:30", "paused": false,
+      "backoff": "00:00:01", "journal": "all", "set_size": 128, "lane_keys": null,
+      "on_expiry": "dead_letter",
       "retention": "1 day", "lanes_full": false, "max_backoff": "00:05:00", "unlaned_xid": null,
       "dedup_window": "00:05:00", "max_attempts": 3, "unlaned_rows": false}'::jsonb,
     'a queue has sensible defaults');
@@ -62,8 +63,9 @@ select lives_ok($$select pgq.alter_queue('orders', lease => '1 min', max_attempt
     on_expiry => 'discard', set_size => 10, journal => 'failures', lane_keys => '{type}')$$,
     'every part of a policy can be changed');
 select ok((select to_jsonb(q) from pgq.queue q where name = 'orders') @>
-    '{"name": "orders", "mode": "queue", "lease": "00:01:00", "paused": false, "backoff": "00:00:02",
-      "journal": "failures", "set_size": 10, "lane_keys": ["type"], "on_expiry": "discard",
+    '{"name": "orders", "mode": "queue", "lease": "00:01:00", "paused": false,
+      "backoff": "00:00:02", "journal": "failures", "set_size": 10, "lane_keys": ["type"],
+      "on_expiry": "discard",
       "retention": "2 days", "lanes_full": false, "max_backoff": "00:01:00",
       "dedup_window": "00:01:00", "max_attempts": 5, "unlaned_rows": true}'::jsonb,
     'the changed policy is what was asked for');
@@ -133,7 +135,8 @@ select pgq.bury(:lease);
 select throws_ok($$select pgq.drop_queue('brief')$$, '55000', null, 'nor one with dead letters');
 select pgq.discard('brief');
 select pgq.publish('brief', '"s"', delay => '1 h');
-select throws_ok($$select pgq.drop_queue('brief')$$, '55000', null, 'nor one with delayed messages');
+select throws_ok($$select pgq.drop_queue('brief')$$, '55000', null,
+    'nor one with delayed messages');
 select matches(t.hint_of($$select pgq.drop_queue('brief')$$), 'force',
     'the error tells how to do it all the same');
 select pgq.publish('brief', '"r"', '{"type": "x"}'), pgq.publish('brief', '"l"'),

@@ -13,24 +13,31 @@ select is((select size from pgq.lease), 3, 'as one set');
 
 select isnt_empty($$select pgq.publish_batch('orders', array['{"n": 1}', 'null']::jsonb[],
     array['{"type": "x"}', null]::jsonb[], priority => 3, delay => '5 s', expires_in => '1 h',
-    sender => 's', recipient => 'r', reply_to => 'a', correlation_id => 'c', group_key => 'g')$$,
+    sender => 's', recipient => 'r', reply_to => 'a', correlation_id => 'c')$$,
     'a batch can have every field');
 select is((select count(*) from pgq.scheduled), 1::bigint, 'what is due together is one set');
 select t.advance('5 s');
 create temp table got as select * from pgq.claim('orders', n => 10);
-select is((select jsonb_agg(to_jsonb(g) - '{lease_id,id,published_at,expires_at,lease_until}'::text[]
-                            order by id) from got g),
+select is(
+    (select jsonb_agg(
+         to_jsonb(g) - '{lease_id,id,published_at,expires_at,lease_until}'::text[] order by id)
+     from got g),
     '[{"topic": "orders", "priority": 3, "attempt": 1, "headers": {"type": "x"},
        "payload": {"n": 1}, "sender": "s", "recipient": "r", "reply_to": "a",
-       "correlation_id": "c", "group_key": "g"},
+       "correlation_id": "c", "group_key": null},
       {"topic": "orders", "priority": 3, "attempt": 1, "headers": {},
        "payload": null, "sender": "s", "recipient": "r", "reply_to": "a",
-       "correlation_id": "c", "group_key": "g"}]',
+       "correlation_id": "c", "group_key": null}]',
     'every message of a batch has them');
 select is((select count(distinct expires_at) from got), 1::bigint, 'they expire together');
+select count(*) from pgq.publish_batch('orders', array['"g"', '"h"']::jsonb[], group_key => 'k');
+select is((select count(*) from pgq.message where group_key = 'k'), 2::bigint,
+    'a batch can be a group');
+select pgq.drop_queue('orders', force => true), pgq.create_queue('orders');
 
 -- limits
-select throws_ok(format('select pgq.publish_batch(%s)', x), code, null, 'a batch is refused: ' || why)
+select throws_ok(format('select pgq.publish_batch(%s)', x), code, null,
+    'a batch is refused: ' || why)
 from (values
     ($$'orders', '{}'$$, '22023', 'no payloads'),
     ($$'orders', null$$, '22023', 'payloads of null'),

@@ -13,8 +13,10 @@ select is(t.take('orders', n => 10), 'first', 'and delivers nothing');
 select is((select count(*) from pgq.message), 1::bigint, 'and stores nothing');
 select is(pgq.publish('orders', '"third"', dedup_key => 'k'), :first::bigint,
     'also after the first was delivered');
-select isnt(pgq.publish('other', '"o"', dedup_key => 'k'), :first::bigint, 'another topic has its own keys');
-select isnt(pgq.publish('orders', '"l"', dedup_key => 'l'), :first::bigint, 'another key is another message');
+select isnt(pgq.publish('other', '"o"', dedup_key => 'k'), :first::bigint,
+    'another topic has its own keys');
+select isnt(pgq.publish('orders', '"l"', dedup_key => 'l'), :first::bigint,
+    'another key is another message');
 select isnt(pgq.publish('orders', '"n"'), pgq.publish('orders', '"n"'),
     'messages without a key are never duplicates');
 select is(t.take('orders', n => 10), 'l n n', 'they are delivered');
@@ -32,7 +34,8 @@ select is(pgq.publish('orders', '"again"', dedup_key => 'k'), :next::bigint,
 create temp table batch as
 select pgq.publish_batch('orders', array['"a"', '"b"', '"c"', '"d"', '"e"']::jsonb[],
     dedup_keys => array['x', 'y', 'x', null, 'k']) as id;
-select is((select count(*) from batch), 5::bigint, 'a batch with keys returns an id for each payload');
+select is((select count(*) from batch), 5::bigint,
+    'a batch with keys returns an id for each payload');
 select is((select count(distinct id) from batch), 4::bigint,
     'with the first id for a duplicate within the batch');
 select is((select count(*) from batch where id = :next), 1::bigint,

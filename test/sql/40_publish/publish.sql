@@ -135,7 +135,8 @@ select is_empty($$select from pgq.dedup where dedup_key = 'undone'$$, 'nor in th
 -- stored only
 insert into pgq.message (topic, payload, deliver_at) values ('orders', '"kept"', 'infinity');
 insert into pgq.message (topic, payload, deliver_at)
-values ('orders', '"kept"', 'infinity'), ('orders', '"sent"', null), ('nobody', '"kept"', 'infinity');
+values ('orders', '"kept"', 'infinity'), ('orders', '"sent"', null),
+       ('nobody', '"kept"', 'infinity');
 select is((select count(*) from pgq.message where payload = '"kept"'), 3::bigint,
     'a message for the end of time is stored');
 select is(t.take('orders', n => 10), 'sent', 'and delivered to nobody');
@@ -157,7 +158,8 @@ insert into pgq.binding (queue_id, pattern)
 select queue_id, 'orders' from pgq.queue where name in ('copy', 'audit');
 select pgq._rerouted();
 select pgq.publish('orders', '"for both"');
-insert into pgq.message (topic, payload) values ('orders', '"x"'), ('copy', '"y"'), ('orders', '"z"');
+insert into pgq.message (topic, payload)
+values ('orders', '"x"'), ('copy', '"y"'), ('orders', '"z"');
 select is(t.take('orders', n => 10), 'for both x z', 'a queue receives the messages of its topic');
 select is(t.take('copy', n => 10), 'for both x y z', 'another queue receives them too');
 select is_empty($$select from pgq.message_state where queue = 'audit'$$, 'an archive does not');
@@ -166,7 +168,8 @@ select is((select count(*) from pgq.message where payload = '"for both"'), 1::bi
 select is((select count(*) from pgq.route where topic = 'orders'), 1::bigint,
     'publishing has learnt who receives the topic');
 select pgq.drop_queue('copy', force => true);
-select isnt(pgq.publish('orders', '"again"'), null, 'when a queue is gone the others still receive');
+select isnt(pgq.publish('orders', '"again"'), null,
+    'when a queue is gone the others still receive');
 select is(t.take('orders', n => 10), 'again', 'as they did');
 insert into pgq.message (topic, payload) select 'orders', '1' where false;
 select is(t.take('orders', n => 10), null, 'an INSERT of no rows publishes nothing');

@@ -15,7 +15,8 @@ begin
     end loop;
 end
 $$;
-select ok((select min(due_at) >= pgq.now() + interval '5 s' and max(due_at) <= pgq.now() + interval '10 s'
+select ok((select min(due_at) >= pgq.now() + interval '5 s'
+                  and max(due_at) <= pgq.now() + interval '10 s'
            from pgq.scheduled), 'every first delay is between half and all of the backoff');
 select cmp_ok((select count(distinct due_at) from pgq.scheduled), '>', 190::bigint,
     'and they differ');
@@ -67,7 +68,8 @@ begin
     perform pgq._retry(v_queue, v_lease, 'nack', null, null, null, pgq.now());
 end
 $$;
-select ok((select due_at > pgq.now() + interval '4 years' and due_at < pgq.now() + interval '11 years'
+select ok((select due_at > pgq.now() + interval '4 years'
+                  and due_at < pgq.now() + interval '11 years'
            from pgq.scheduled), 'no backoff is too long to be doubled');
 select pgq.drop_queue('work', force => true);
 

@@ -39,7 +39,8 @@ select pgq.create_queue('slow', retention => '1 year');
 select pgq.publish('orders', '"c"');
 select t.advance('30 days');
 call pgq.maintain();
-select is((select count(*) from pgq.message), 2::bigint, 'the longest retention of all queues counts');
+select is((select count(*) from pgq.message), 2::bigint,
+    'the longest retention of all queues counts');
 select pgq.drop_queue('slow');
 select pgq.drop_queue('orders', force => true);
 
@@ -113,11 +114,13 @@ select is((select max(number) - min(number) from pgq.era), 2::bigint, 'one after
 select results_eq(
     $$select id, topic, priority, headers, payload, sender, correlation_id, expires_at, published_at
       from pgq.message where topic = 'hold' order by id$$,
-    'select * from before_turns order by id', 'unfinished messages are carried forward as they are');
+    'select * from before_turns order by id',
+    'unfinished messages are carried forward as they are');
 select cmp_ok((select count(*) from pgq.message where topic = 'flow'), '<', 250::bigint,
     'finished ones are not');
 select is_empty('select * from pgq.check()', 'after many turns nothing is broken');
-select is((select payload from pgq.leased(:lease)), '"leased"', 'what was leased can still be read');
+select is((select payload from pgq.leased(:lease)), '"leased"',
+    'what was leased can still be read');
 select is(pgq.ack(:lease), 1, 'and acknowledged');
 select is(t.take('hold', '{"kind": "r"}'), 'ready', 'what was ready can be claimed');
 select t.advance('366 days');
@@ -153,7 +156,8 @@ select is(t.take('flow'), 'after', 'and its messages are delivered');
 
 -- parts
 select pgq.create_queue('parts', lease => '1 h');
-select array_agg(id) as ids from pgq.publish_batch('parts', array_fill('1'::jsonb, array[10])) id \gset
+select array_agg(id) as ids
+from pgq.publish_batch('parts', array_fill('1'::jsonb, array[10])) id \gset
 select count(*) from pgq.claim('parts', n => 3);
 select is(pgq._set_size(pgq._unfinished('{(,)}') * pgq._set_of(:'ids')), 10,
     'what is ready and what is leased is unfinished');

@@ -12,7 +12,8 @@ from (values ('e', 0), ('a', 5), ('f', 0), ('b', 5), ('g', 0), ('c', 5), ('h', 0
 create temp table got as select * from pgq.claim('orders', n => 2);
 select is((select string_agg(payload #>> '{}', ' ') from got), 'a b',
     'a claim takes the highest priority first');
-select is((select count(distinct lease_id) from got), 1::bigint, 'all messages of a claim share a token');
+select is((select count(distinct lease_id) from got), 1::bigint,
+    'all messages of a claim share a token');
 select is((select array_agg(distinct attempt) from got), '{1}'::int[], 'it is their first attempt');
 select is((select max(lease_until) from got), pgq.now() + interval '30 s',
     'they are held for the lease of the queue');
@@ -65,7 +66,8 @@ select is(t.take('work'), 'a', 'until its lease has expired');
 select is((select attempt from pgq.lease), 2, 'the expired lease counts as an attempt');
 select throws_ok(format('select pgq.ack(%s)', :lease), 'QU003', null,
     'the first holder has lost it');
-select is((select string_agg(event, ' ') from pgq.journal where lease_id = :lease), 'timeout', 'the journal tells of the timeout');
+select is((select string_agg(event, ' ') from pgq.journal where lease_id = :lease), 'timeout',
+    'the journal tells of the timeout');
 select pgq.publish('work', '"b"');
 select t.advance('11 s');
 select is(t.take('work', n => 5), 'a b', 'what was lost comes back before what is new');

@@ -119,7 +119,8 @@ select is_empty(
 select is(
     (select array_agg(distinct a.taken::text) from answer a where a.filter in (1, 2)
         and a.queue = 'plain' and a.n = 7),
-    (select array[a.taken::text] from answer a where a.filter = 1 and a.queue = 'plain' and a.n = 7),
+    (select array[a.taken::text] from answer a where a.filter = 1 and a.queue = 'plain'
+        and a.n = 7),
     'null and {} select everything alike');
 
 -- attempts
@@ -149,14 +150,16 @@ select is(pg_temp.taken('plain', '{"n": 12}', 10), '{12}'::int[], 'one message o
 select is((select count(*) from (select ids from before_claim intersect
                                  select ids from pgq.ready) x),
     (select count(*) - 1 from before_claim), 'and only its own set is divided');
-select is(pg_temp.taken('plain', null, 1000) @> '{11,13}', true, 'the rest of it is there for others');
+select is(pg_temp.taken('plain', null, 1000) @> '{11,13}', true,
+    'the rest of it is there for others');
 
 -- a match far behind
 select pgq.create_queue('deep', lease => '1 h');
 select count(*) from pgq.publish_batch('deep', array_fill('1'::jsonb, array[10000]));
 select pgq.publish('deep', '"here"', '{"type": "rare"}');
 select count(*) from pgq.publish_batch('deep', array_fill('2'::jsonb, array[500]));
-select is(t.take('deep', '{"type": "rare"}'), 'here', 'a match behind ten thousand others is found');
+select is(t.take('deep', '{"type": "rare"}'), 'here',
+    'a match behind ten thousand others is found');
 select is((select count(*) from pgq.peek('deep', n => 100000)), 10500::bigint,
     'and all the others are still ready');
 select is(t.take('deep', '{"type": "rare"}'), null, 'a second one is not');
@@ -177,7 +180,8 @@ select isnt(t.hint_of($$select pgq.claim('deep', '{"a": {"$what": 1}}')$$), '',
 -- statistics
 select pgq.create_queue('counted', '{type}', lease => '1 h');
 insert into pgq.message (topic, payload, headers)
-select 'counted', to_jsonb(i), jsonb_build_object('type', i % 2, 'n', i) from generate_series(1, 100) i;
+select 'counted', to_jsonb(i), jsonb_build_object('type', i % 2, 'n', i)
+from generate_series(1, 100) i;
 select count(*) from pgq.claim('counted', '{"type": 1}', 10);
 select count(*) from pgq.claim('counted', '{"type": 1}', 10);
 select count(*) from pgq.claim('counted', '{"n": 77}', 10);
@@ -191,7 +195,8 @@ select results_eq(
     'statistics tell how filters fare');
 select is((select tested from pgq.filter_stats where queue = 'counted' and filter = '{"type": 1}'),
     0::bigint, 'a filter on lane keys tests no message');
-select cmp_ok((select tested from pgq.filter_stats where queue = 'counted' and filter = '{"n": 777}'),
+select cmp_ok((select tested from pgq.filter_stats
+               where queue = 'counted' and filter = '{"n": 777}'),
     '>=', 79::bigint, 'another one tests all that are there');
 
 -- expired messages and filters

@@ -24,7 +24,8 @@ select is(t.held('work', 'leased'), null, 'nothing is held');
 select throws_ok(format('select pgq.ack(%s)', :lease), 'QU003', null,
     'a second acknowledgement is an error');
 select throws_ok('select pgq.ack(null)', 'QU003', null, 'null is no lease');
-select throws_ok('select pgq.ack(12345)', 'QU003', 'lease 12345 is lost', 'a wrong token is an error');
+select throws_ok('select pgq.ack(12345)', 'QU003', 'lease 12345 is lost',
+    'a wrong token is an error');
 select matches(t.hint_of('select pgq.ack(12345)'), 'extend', 'that tells what to do');
 select is((select array_agg(size order by size) from pgq.journal where event = 'ack'),
     '{1,2,7}'::int[], 'the journal has a row for each call');
@@ -60,8 +61,8 @@ select max(lease_id) as lease from pgq.claim('work') \gset
 select is(pgq.nack(:lease, error => 'no paper', details => '{"tray": 2}'), 1,
     'the last attempt is refused like any other');
 select is(t.held('work', 'dead'), 'n', 'and makes a dead letter');
-select is((select to_jsonb(d) - '{dead_letter_id,message_id,queue_id,failed_at,published_at,failures,
-               holder,client}'::text[] from pgq.dead_letter d),
+select is((select to_jsonb(d) - '{dead_letter_id,message_id,queue_id,failed_at,published_at,
+               failures,holder,client}'::text[] from pgq.dead_letter d),
     '{"reason": "processing_error", "error": "no paper", "details": {"tray": 2}, "attempts": 3,
       "replay_count": 0, "replayed_at": null, "topic": "work", "priority": 0, "headers": {},
       "payload": "n", "sender": null, "recipient": null, "reply_to": null, "correlation_id": null,
@@ -80,7 +81,8 @@ select throws_ok($$select pgq.nack(1, delay => '-1 s')$$, '22023', null,
     'a negative delay is refused');
 
 -- delays
-insert into pgq.message (topic, payload) select 'work', to_jsonb('d' || i) from generate_series(1, 4) i;
+insert into pgq.message (topic, payload)
+select 'work', to_jsonb('d' || i) from generate_series(1, 4) i;
 select max(lease_id) as lease, min(id) as first from pgq.claim('work', n => 4) \gset
 select is(pgq.nack(:lease, array[:first], delay => '0'), 1, 'part of a lease is refused');
 select is(t.take('work', n => 9), 'd1', 'without delay it is ready at once');
@@ -95,7 +97,8 @@ select pgq.drop_queue('work', force => true);
 
 -- bury
 select pgq.create_queue('work', lease => '30 s', max_attempts => 3);
-select pgq.publish('work', '"bad"', '{"k": 1}', sender => 's', correlation_id => 'c', dedup_key => 'dk');
+select pgq.publish('work', '"bad"', '{"k": 1}', sender => 's', correlation_id => 'c',
+    dedup_key => 'dk');
 select pgq.publish('work', '"good"');
 select max(lease_id) as lease, min(id) as first from pgq.claim('work', n => 2) \gset
 select is(pgq.bury(:lease, array[:first], 'not JSON', '{"at": 7}'), 1, 'one message is buried');

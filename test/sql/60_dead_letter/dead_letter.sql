@@ -36,7 +36,8 @@ select is(pgq.replay('work'), 0, 'then there are none');
 select is(t.take('work', n => 10), 'c e', 'they can be claimed');
 select throws_ok(format('select pgq.%s(%s)', f, x), code, null, format('%s is refused: %s', f, x))
 from unnest('{replay,discard}'::text[]) f,
-     (values ($$'nowhere'$$, 'QU001'), ($$'work', n => 0$$, '22023'), ($$'work', n => -1$$, '22023'),
+     (values ($$'nowhere'$$, 'QU001'), ($$'work', n => 0$$, '22023'), 
+             ($$'work', n => -1$$, '22023'),
              ($$'work', '{"$what": 1}'$$, 'QU004')) r (x, code);
 
 -- what a replayed message remembers
@@ -94,12 +95,14 @@ select is((select reason from pgq.dead_letter where payload = '"old"'), 'expired
     'it is a dead letter');
 select is(pgq.replay('work'), 1, 'it can be replayed all the same');
 select is(t.look('work'), 'old', 'then it is there to be seen');
-select max(lease_id) as lease from pgq.claim('work', '{"msg": {"expires_at": {"$exists": true}}}') \gset
+select max(lease_id) as lease
+from pgq.claim('work', '{"msg": {"expires_at": {"$exists": true}}}') \gset
 select is((select payload from pgq.leased(:lease)), '"old"', 'and delivered');
 select pgq.nack(:lease, delay => '0');
 select is(t.take('work'), 'old', 'and tried again if it fails');
 select pgq.ack(lease_id) from (
-    select distinct lease_id from pgq.lease join pgq.message on ids @> id where payload <> '"old"') l;
+    select distinct lease_id from pgq.lease join pgq.message on ids @> id
+    where payload <> '"old"') l;
 select t.advance('61 min');
 select is(t.take('work'), null, 'as often as any other');
 select is((select reason from pgq.dead_letter where payload = '"old"'), 'timeout',

@@ -39,7 +39,8 @@ select count(*) from pgq.claim('work', '{"n": 1}');
 select count(*) from pgq.claim('work', '{"n": 1}');
 select count(*) from pgq.claim('work', '{"n": 2}');
 create temp table stats as select * from pgq.filter_stats;
-select cmp_ok((select count(*) from pgq.filter_hit), '>', 2::bigint, 'claims write their statistics');
+select cmp_ok((select count(*) from pgq.filter_hit), '>', 2::bigint,
+    'claims write their statistics');
 call pgq.maintain();
 select is((select count(*) from pgq.filter_hit), 2::bigint, 'upkeep adds them up');
 select bag_eq('select * from pgq.filter_stats', 'select * from stats', 'to the same numbers');
@@ -61,7 +62,8 @@ select is((select count(*) from pgq.filter_scan), 1::bigint,
     'what is remembered for a forgotten filter is forgotten');
 select pgq.drop_queue('news', force => true);
 call pgq.maintain();
-select is((select count(*) from pgq.filter_scan), 0::bigint, 'and what is remembered for a lost queue');
+select is((select count(*) from pgq.filter_scan), 0::bigint,
+    'and what is remembered for a lost queue');
 
 -- what a dropped queue has left behind, because a transaction did not know of it yet
 select pgq.publish('work', '"mine"') as id \gset
@@ -103,7 +105,8 @@ select is((select count(*) from pgq.ready r join pgq.queue using (queue_id)
     'when a queue gets lanes its messages have none');
 call pgq.maintain();
 select is((select count(distinct lane_id) from pgq.ready r join pgq.queue using (queue_id)
-           where name = 'later' and lane_id is not null), 2::bigint, 'upkeep sorts them into lanes');
+           where name = 'later' and lane_id is not null), 2::bigint,
+    'upkeep sorts them into lanes');
 select is(t.take('later', '{"k": 1}', 9), '1 3 5', 'where filters find them');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
