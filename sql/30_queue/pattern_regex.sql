@@ -8,6 +8,15 @@ begin
         perform pgq._check_topic(pattern);
         return null;
     end if;
+    -- A pattern is no filter, and neither is its error.
+    if length(pattern) > 255 or pattern !~
+        '^([^[:space:][:cntrl:].*#]+|[*#])(\.([^[:space:][:cntrl:].*#]+|[*#]))*$'
+    then
+        raise exception 'invalid topic pattern "%"', left(pattern, 80)
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Use words separated by single dots, at most 255 characters. A wildcard '
+                      'is a whole word: * for one, # for any number, as in orders.* or orders.#.';
+    end if;
     return pgq._topic_regex(pattern);
 end
 $$;
