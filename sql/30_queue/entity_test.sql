@@ -15,6 +15,11 @@ begin
     if patterns is null or patterns = '{}' then
         return null;
     end if;
+    if array_position(patterns, null) is not null then
+        raise exception 'a list of patterns must not contain null'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'For messages to everybody use broadcast_filter => true.';
+    end if;
     for i in 1 .. cardinality(patterns) loop
         v_tests := v_tests || case coalesce(types[i], 'exact')
             when 'exact' then jsonb_build_object(field, patterns[i])
