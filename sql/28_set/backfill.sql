@@ -10,8 +10,12 @@ declare
     v_low bigint;
     v_high bigint;
     v_held int8multirange;
+    v_done int8multirange;
     v_set record;
 begin
+    if queue.mode = 'archive' then
+        return;  -- it delivers nothing, and the log has it
+    end if;
     select min(m.id), max(m.id) into v_low, v_high from pgq.message m;
     v_low := greatest(v_low, since_id);
     -- What the queue holds by another binding it has already.
@@ -29,9 +33,15 @@ begin
         select int8multirange(int8range(g.message_id, g.message_id + 1))
         from pgq.group_line g where g.queue_id = queue.queue_id
     ) h;
+    if queue.journal = 'all' then
+        select coalesce(range_agg(j.ids), '{}') into v_done from pgq.journal j
+        where j.queue_id = queue.queue_id and j.event in ('ack', 'discard', 'expire');
+    end if;
     while v_low <= v_high loop
         for v_set in
-            select case when m.deliver_at > v_now then m.deliver_at end as due_at,
+            -- Those of ordering groups all together: their order is that of their ids.
+            select case when m.deliver_at > v_now and m.group_key is null then m.deliver_at end
+                       as due_at,
                    m.group_key is not null as grouped, array_agg(m.id order by m.id) as ids
             from pgq.message m
             where m.id >= v_low and m.id < v_low + 100000
@@ -44,16 +54,17 @@ begin
                   m.recipient, m.reply_to, m.correlation_id, m.group_key, 1, m.published_at,
                   m.expires_at, m.id, v_now)
               and not v_held @> m.id
-              -- and what it has finished by another binding it does not get again
-              and not exists (
+              -- and what it has finished by another binding it does not get again. If no journal
+              -- tells, what a binding matches that was there at the time counts as finished.
+              and not (coalesce(v_done @> m.id, true) and exists (
                   select from pgq.binding b
                   where b.queue_id = queue.queue_id and b.binding_id <> binding.binding_id
-                    and b.created_at <= m.published_at
+                    and (v_done is not null or b.created_at <= m.published_at)
                     and (m.topic = b.pattern and b.regex is null or m.topic ~ b.regex)
                     and pgq._test_filter(
                         b.path, b.scope, m.headers, m.payload, m.topic, m.priority, m.sender,
                         m.recipient, m.reply_to, m.correlation_id, m.group_key, 1,
-                        m.published_at, m.expires_at, m.id, v_now))
+                        m.published_at, m.expires_at, m.id, v_now)))
             group by 1, 2
         loop
             if v_set.grouped then
@@ -63,6 +74,7 @@ begin
                 insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
                 values (queue.queue_id, v_set.due_at, 0, cardinality(v_set.ids),
                         pgq._set_of(v_set.ids));
+                perform pgq._wake(queue.queue_id);
             else
                 perform pgq._enqueue(queue, pgq._set_of(v_set.ids), 0, null, false);
             end if;
