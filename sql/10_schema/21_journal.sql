@@ -18,5 +18,6 @@ create table pgq.journal_2 partition of pgq.journal for values in (2);
 comment on table pgq.journal is
     'What happened to messages, a row per call that ended a lease or moved a set. The publish is '
     'in the message itself, the claim in the row that ended it (or still in the lease).';
-comment on column pgq.journal.event is 'ack, nack, bury, timeout, expire, replay or discard.';
+comment on column pgq.journal.event is
+    'ack, nack, release, bury, timeout, expire, replay or discard.';
 revoke all on table pgq.journal, pgq.journal_0, pgq.journal_1, pgq.journal_2 from public;

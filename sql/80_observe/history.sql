@@ -52,7 +52,7 @@ begin
 end
 $$;
 comment on function pgq.history(bigint) is
-    'What happened to a message, oldest first: publish, claim, ack, nack, bury, timeout, expire, '
-    'replay, discard, and where it is now. Reads the journal, so it reaches back as far as '
+    'What happened to a message, oldest first: publish, claim, ack, nack, release, bury, timeout, '
+    'expire, replay, discard, and where it is now. Reads the journal, so it reaches back as far as '
     'the log.';
 revoke all on function pgq.history(bigint) from public;

@@ -133,6 +133,8 @@ insert into promised values
     ('nack', 'lease_id bigint, ids bigint[] DEFAULT NULL::bigint[], '
         'delay interval DEFAULT NULL::interval, error text DEFAULT NULL::text, '
         'details jsonb DEFAULT NULL::jsonb', 'integer'),
+    ('release', 'lease_id bigint, ids bigint[] DEFAULT NULL::bigint[], '
+        'delay interval DEFAULT ''00:00:00''::interval', 'integer'),
     ('bury', 'lease_id bigint, ids bigint[] DEFAULT NULL::bigint[], '
         'error text DEFAULT NULL::text, details jsonb DEFAULT NULL::jsonb', 'integer'),
     ('extend', 'lease_id bigint, lease interval DEFAULT NULL::interval',
