@@ -18,9 +18,11 @@ declare
     v_kept record;
     v_scan pgq.filter_scan;
     -- A transaction that has written already could write more under the same xid: its snapshot
-    -- does not tell before from after, so it is not remembered.
-    v_snapshot pg_snapshot := case when pg_current_xact_id_if_assigned() is null then
-        pg_current_snapshot() end;
+    -- does not tell before from after, so it is not remembered. Nor is what a filter with a clock
+    -- has seen: what does not match now may match later.
+    v_snapshot pg_snapshot := case
+        when pg_current_xact_id_if_assigned() is null and document::text !~ '"\$now"'
+        then pg_current_snapshot() end;
     v_unseen pg_snapshot;
     v_after bigint := -9223372036854775808;
     v_before bigint;
