@@ -15,8 +15,7 @@ declare
     v_count int := 0;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        -- An old snapshot may not know which lanes the queue has now: 40001 then.
-        perform from pgq.routing for share skip locked;
+        perform pgq._refuse_old_routing();
     end if;
     for v_group in
         select m.priority,

@@ -41,8 +41,7 @@ begin
     end if;
 
     if current_setting('transaction_isolation') <> 'read committed' then
-        -- An old snapshot may not know which lanes a queue has now: 40001 then.
-        perform from pgq.routing for share skip locked;
+        perform pgq._refuse_old_routing();
     end if;
 
     -- One message has a path of its own: most publishes are of this kind, and each statement that

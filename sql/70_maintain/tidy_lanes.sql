@@ -21,9 +21,7 @@ begin
         when l.idle is null then xid8 '0'
         else pg_snapshot_xmax(pg_current_snapshot())
     end
-    where l.lane_id = any (array(
-            select k.lane_id from pgq.lane k
-            where k.queue_id = queue.queue_id for no key update skip locked))
+    where l.queue_id = queue.queue_id
       and (l.idle is distinct from null
            or not exists (select from pgq.ready r where r.lane_id = l.lane_id))
       and (l.idle is null or l.idle = '0'

@@ -17,7 +17,7 @@ from pgq import embedded
 SPECS = TEST / "isolation" / "specs"
 EXPECTED = TEST / "isolation" / "expected"
 TEMPLATE = "pgq_isolation_template"
-SECONDS = 300
+SECONDS = 60
 
 
 def run(report: Report, *, pattern: str = "", accept: bool = False) -> None:
