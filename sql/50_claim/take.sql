@@ -32,7 +32,7 @@ declare
     v_head bigint := 0::bigint;
     v_last bigint;
     v_taken int := 0;
-    v_second bigint := floor(extract(epoch from now));
+    v_second bigint := floor(extract(epoch from now))::bigint;
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
     v_to bigint[] := array[9223372036854775807];

@@ -36,7 +36,7 @@ select is(pgq.replay('work'), 0, 'then there are none');
 select is(t.take('work', n => 10), 'c e', 'they can be claimed');
 select throws_ok(format('select pgq.%s(%s)', f, x), code, null, format('%s is refused: %s', f, x))
 from unnest('{replay,discard}'::text[]) f,
-     (values ($$'nowhere'$$, 'QU001'), ($$'work', n => 0$$, '22023'), 
+     (values ($$'nowhere'$$, 'QU001'), ($$'work', n => 0$$, '22023'),
              ($$'work', n => -1$$, '22023'),
              ($$'work', '{"$what": 1}'$$, 'QU004')) r (x, code);
 
