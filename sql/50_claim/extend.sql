@@ -6,7 +6,6 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := pgq.now();
-    v_until timestamptz;
 begin
     if extend.lease <= interval '0' then
         raise exception 'lease must be longer than zero'
@@ -16,14 +15,13 @@ begin
     update pgq.lease l
     set until = v_now + coalesce(extend.lease, q.lease)
     from pgq.queue q
-    where l.lease_id = extend.lease_id and q.queue_id = l.queue_id
-    returning l.until into v_until;
+    where l.lease_id = extend.lease_id and q.queue_id = l.queue_id;
     if not found then
         raise exception 'lease % is lost', coalesce(extend.lease_id::text, 'null')
             using errcode = 'QU003',
                   hint = 'It was ended, or it expired and its messages are with another consumer.';
     end if;
-    return v_until;
+    return (select min(l.until) from pgq.lease l where l.lease_id = extend.lease_id);
 end
 $$;
 comment on function pgq.extend(bigint, interval) is
