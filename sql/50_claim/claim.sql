@@ -46,8 +46,13 @@ begin
     if key is not null then
         -- Callers of one name take turns, so that the second finds what the first has claimed.
         perform pg_advisory_xact_lock(v_queue.queue_id, hashtext(key));
+        -- That may have taken a while, in which the queue may have got lanes, or gone.
+        v_queue := pgq._queue(claim.topic);
+        v_now := pgq.now();
+        -- Locked, because somebody may be ending the lease, or taking it back.
         select l.lease_id into v_lease_id from pgq.lease l
-        where l.queue_id = v_queue.queue_id and l.key = claim.key limit 1;
+        where l.queue_id = v_queue.queue_id and l.key = claim.key
+        order by l.part limit 1 for update;
         if found then
             update pgq.lease l set until = v_now + coalesce(claim.lease, v_queue.lease)
             where l.lease_id = v_lease_id
