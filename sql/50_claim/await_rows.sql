@@ -1,4 +1,5 @@
--- Waits a moment for whoever is taking from these ready rows; true if the wait is over.
+-- Waits a moment for whoever is taking from these ready rows; true if the wait is over. Keeps no
+-- lock: two who have waited for the same row would lock each other out of it.
 create or replace function pgq._await_rows(rows tid[]) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -6,8 +7,10 @@ set lock_timeout = '200ms'
 as $$
 begin
     perform from pgq.ready r where r.ctid = any (rows) for key share;
-    return true;
+    raise exception using errcode = 'QU000';
 exception
+    when sqlstate 'QU000' then
+        return true;
     when lock_not_available then
         return false;
 end
