@@ -24,7 +24,8 @@ begin
             perform pgq._wake(queue.queue_id);
         else
             perform pgq._enqueue(
-                queue, v_set.ids, 0, failures, true, coalesce(v_set.revive, false));
+                queue, v_set.ids, 0, failures, true, coalesce(v_set.revive, false),
+                failures is not null);
         end if;
     end loop;
     if v_count < cardinality(_admit_heads.ids) then

@@ -1,8 +1,8 @@
 -- Makes messages of the log ready (again): retries, delayed ones, replays. To revive them is to
--- forget that they expire.
+-- forget that they expire. What comes back stands before what is fresh.
 create or replace function pgq._enqueue(
     queue pgq.queue, ids int8multirange, attempt int, failures jsonb, grouped boolean,
-    revive boolean default false
+    revive boolean default false, back boolean default true
 ) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -35,8 +35,8 @@ begin
             case when v_group.label is not null then
                 pgq._lane(queue.queue_id, queue.lane_keys, queue.lanes_full, v_group.label)
             end,
-            v_group.priority, true, _enqueue.attempt, v_group.expires_at, _enqueue.failures,
-            _enqueue.grouped, v_group.ids, queue.set_size);
+            v_group.priority, _enqueue.back, _enqueue.attempt, v_group.expires_at,
+            _enqueue.failures, _enqueue.grouped, v_group.ids, queue.set_size);
         v_count := v_count + cardinality(v_group.ids);
     end loop;
     if v_count < pgq._set_size(_enqueue.ids) then
@@ -45,7 +45,8 @@ begin
     perform pgq._wake(queue.queue_id);
 end
 $$;
-comment on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb, boolean, boolean) is
+comment on function pgq._enqueue(
+    pgq.queue, int8multirange, int, jsonb, boolean, boolean, boolean) is
     'Makes messages of the log ready (again).';
-revoke all on function pgq._enqueue(pgq.queue, int8multirange, int, jsonb, boolean, boolean)
-    from public;
+revoke all on function pgq._enqueue(
+    pgq.queue, int8multirange, int, jsonb, boolean, boolean, boolean) from public;

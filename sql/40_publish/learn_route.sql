@@ -15,13 +15,15 @@ begin
     from pgq.routing r
     join (
         select c.binding_id, c.queue_id, q.mode,
-               c.path is null and q.lane_keys is null and not c.counted as plain,
-               -- A binding without a filter makes the queue's others superfluous.
-               row_number() over (partition by c.queue_id order by c.path is not null) as n,
-               bool_or(c.path is null) over (partition by c.queue_id) as unfiltered
+               c.path is null and q.lane_keys is null
+               and not bool_or(c.counted) over (partition by c.queue_id) as plain,
+               -- A binding without a filter makes the queue's others superfluous, but they count.
+               c.counted or not bool_or(c.path is null) over (partition by c.queue_id)
+               or row_number() over (partition by c.queue_id order by c.path is not null) = 1
+                   as needed
         from pgq.binding c join pgq.queue q on q.queue_id = c.queue_id
         where (c.regex is null and c.pattern = topic) or topic ~ c.regex
-    ) b on b.n = 1 or not b.unfiltered;
+    ) b on b.needed;
     if v_route.version is null then
         raise exception 'no queue receives topic "%"', topic
             using errcode = 'QU005',

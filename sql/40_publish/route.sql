@@ -8,6 +8,7 @@ declare
     v_now timestamptz := pgq.now();
     v_message record;
     v_topic text;
+    v_version bigint;
     v_queue_ids int[];
     v_binding_ids int[];
     v_laned_ids int[];
@@ -18,6 +19,8 @@ declare
     v_group record;
     v_doubles bigint[] := '{}';
     v_matches bigint;
+    v_grouped_ids bigint[] := '{}';
+    v_grouped_queues int[] := '{}';
 begin
     select n.*, exists (select from new_message offset 1) as many,
            n.priority not between -1000 and 1000 or jsonb_typeof(n.headers) <> 'object'
@@ -47,24 +50,27 @@ begin
     -- One message has a path of its own: most publishes are of this kind, and each statement that
     -- is not run is a good part of their cost.
     if not v_message.many then
-        select r.queue_ids, r.binding_ids, exists (select from pgq.waiter)
-        into v_queue_ids, v_binding_ids, v_waited
-        from pgq.route r
-        where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
-        limit 1;
-        if not found then
-            select r.queue_ids, r.binding_ids, true into v_queue_ids, v_binding_ids, v_waited
-            from pgq._learn_route(v_message.topic) r;
-        end if;
         if v_message.dedup_key is not null
            and not pgq._first_of_key(v_message.topic, v_message.dedup_key, v_message.id)
         then
             return null;
         end if;
-        if v_binding_ids <> '{}' then
+        loop
+            select r.queue_ids, r.binding_ids, r.version, exists (select from pgq.waiter)
+            into v_queue_ids, v_binding_ids, v_version, v_waited
+            from pgq.route r
+            where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
+            limit 1;
+            if not found then
+                select r.queue_ids, r.binding_ids, r.version, true
+                into v_queue_ids, v_binding_ids, v_version, v_waited
+                from pgq._learn_route(v_message.topic) r;
+            end if;
+            exit when v_binding_ids = '{}';
             select array_agg(distinct b.queue_id) filter (where q.lane_keys is null) as plain,
                    array_agg(distinct b.queue_id) filter (where q.lane_keys is not null) as laned,
-                   array_agg(b.binding_id) filter (where b.counted) as counted
+                   array_agg(b.binding_id) filter (where b.counted) as counted,
+                   (select s.version from pgq.routing s) as version
             into v_match
             from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
             where b.binding_id = any (v_binding_ids)
@@ -73,13 +79,17 @@ begin
                   v_message.priority, v_message.sender, v_message.recipient, v_message.reply_to,
                   v_message.correlation_id, v_message.group_key, 1, v_message.published_at,
                   v_message.expires_at, v_message.id, v_now);
+            -- Bindings that have changed since the route was read are not those of the route: one
+            -- that has taken the place of another would be missed.
+            continue when v_match.version <> v_version;
             v_queue_ids := v_queue_ids || v_match.plain;
             v_laned_ids := v_match.laned;
             if v_match.counted is not null then
                 insert into pgq.binding_hit (binding_id, matches, last_at)
                 select c, 1, v_now from unnest(v_match.counted) c;
             end if;
-        end if;
+            exit;
+        end loop;
         if v_message.group_key is not null then
             for v_queue in
                 select q.* from pgq.queue q
@@ -137,86 +147,114 @@ begin
         select distinct n.topic from new_message n
         where n.deliver_at is distinct from 'infinity' order by 1
     loop
-        select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids from pgq.route r
-        where r.topic = v_topic and r.version = (select s.version from pgq.routing s)
-        limit 1;
-        if not found then
-            select r.queue_ids, r.binding_ids into v_queue_ids, v_binding_ids
-            from pgq._learn_route(v_topic) r;
-        end if;
-        for v_binding in
-            select q as queue, b.paths, b.scopes, b.counted
-            from (
-                select c.queue_id, array_agg(c.path) as paths, array_agg(c.scope) as scopes,
-                       array_agg(c.binding_id) filter (where c.counted) as counted
-                from pgq.binding c
-                where c.binding_id = any (v_binding_ids)
-                group by c.queue_id
-                union all
-                select p.queue_id, null, null, null from unnest(v_queue_ids) p (queue_id)
-            ) b
-            join pgq.queue q on q.queue_id = b.queue_id
-            order by q.queue_id
+        <<topic>>
         loop
-            v_queue := v_binding.queue;
-            v_matches := 0;
-            for v_group in
-                select n.priority, n.expires_at,
-                       case when n.deliver_at > v_now then n.deliver_at end as due_at,
-                       case when v_queue.lane_keys is not null then
-                           pgq._lane_label(n.headers, v_queue.lane_keys)
-                       end as label,
-                       n.group_key is not null as grouped,
-                       array_agg(n.id order by n.id) as ids
-                from new_message n
-                where n.topic = v_topic
-                  and n.deliver_at is distinct from 'infinity'
-                  and (cardinality(v_doubles) = 0 or n.id <> all (v_doubles))
-                  and (v_binding.paths is null or exists (
-                      select from unnest(v_binding.paths, v_binding.scopes) f (path, scope)
-                      where pgq._test_filter(
-                          f.path, f.scope, n.headers, n.payload, n.topic, n.priority, n.sender,
-                          n.recipient, n.reply_to, n.correlation_id, n.group_key, 1,
-                          n.published_at, n.expires_at, n.id, v_now)))
-                group by 1, 2, 3, 4, 5
+            select r.queue_ids, r.binding_ids, r.version
+            into v_queue_ids, v_binding_ids, v_version
+            from pgq.route r
+            where r.topic = v_topic and r.version = (select s.version from pgq.routing s)
+            limit 1;
+            if not found then
+                select r.queue_ids, r.binding_ids, r.version
+                into v_queue_ids, v_binding_ids, v_version
+                from pgq._learn_route(v_topic) r;
+            end if;
+            for v_binding in
+                select q as queue, b.paths, b.scopes, b.counted, b.bindings,
+                       (select s.version from pgq.routing s) as version
+                from (
+                    select c.queue_id,
+                           case when bool_and(c.path is not null) then array_agg(c.path) end
+                               as paths,
+                           array_agg(c.scope) as scopes,
+                           array_agg(c.binding_id) filter (where c.counted) as counted,
+                           count(*) as bindings
+                    from pgq.binding c
+                    where c.binding_id = any (v_binding_ids)
+                    group by c.queue_id
+                    union all
+                    select p.queue_id, null, null, null, 1 from unnest(v_queue_ids) p (queue_id)
+                ) b
+                join pgq.queue q on q.queue_id = b.queue_id
+                order by q.queue_id
             loop
-                v_matches := v_matches + cardinality(v_group.ids);
-                if v_group.grouped then
-                    perform pgq._admit_heads(
-                        v_queue, pgq._join_groups(v_queue.queue_id, v_group.ids, null), null,
-                        v_now);
-                elsif v_group.due_at is not null then
-                    insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
-                    values (v_queue.queue_id, v_group.due_at, 0, cardinality(v_group.ids),
-                            pgq._set_of(v_group.ids));
-                else
-                    perform pgq._add_ready(
-                        v_queue.queue_id,
-                        case when v_group.label is not null then
-                            pgq._lane(v_queue.queue_id, v_queue.lane_keys, v_queue.lanes_full,
-                                      v_group.label)
-                        end,
-                        v_group.priority, false, 0, v_group.expires_at, null, false,
-                        v_group.ids, v_queue.set_size);
+                -- Nothing has been done yet: all rows are of one snapshot.
+                continue topic when v_binding.version <> v_version;
+                v_queue := v_binding.queue;
+                v_matches := 0;
+                for v_group in
+                    select n.priority, n.expires_at,
+                           case when n.deliver_at > v_now then n.deliver_at end as due_at,
+                           case when v_queue.lane_keys is not null then
+                               pgq._lane_label(n.headers, v_queue.lane_keys)
+                           end as label,
+                           n.group_key is not null as grouped,
+                           array_agg(n.id order by n.id) as ids
+                    from new_message n
+                    where n.topic = v_topic
+                      and n.deliver_at is distinct from 'infinity'
+                      and (cardinality(v_doubles) = 0 or n.id <> all (v_doubles))
+                      and (v_binding.paths is null or exists (
+                          select from unnest(v_binding.paths, v_binding.scopes) f (path, scope)
+                          where pgq._test_filter(
+                              f.path, f.scope, n.headers, n.payload, n.topic, n.priority, n.sender,
+                              n.recipient, n.reply_to, n.correlation_id, n.group_key, 1,
+                              n.published_at, n.expires_at, n.id, v_now)))
+                    group by 1, 2, 3, 4, 5
+                loop
+                    v_matches := v_matches + cardinality(v_group.ids);
+                    if v_group.grouped then
+                        v_grouped_ids := v_grouped_ids || v_group.ids;
+                        v_grouped_queues := v_grouped_queues
+                            || array_fill(v_queue.queue_id, array[cardinality(v_group.ids)]);
+                    elsif v_group.due_at is not null then
+                        insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
+                        values (v_queue.queue_id, v_group.due_at, 0, cardinality(v_group.ids),
+                                pgq._set_of(v_group.ids));
+                    else
+                        perform pgq._add_ready(
+                            v_queue.queue_id,
+                            case when v_group.label is not null then
+                                pgq._lane(v_queue.queue_id, v_queue.lane_keys, v_queue.lanes_full,
+                                          v_group.label)
+                            end,
+                            v_group.priority, false, 0, v_group.expires_at, null, false,
+                            v_group.ids, v_queue.set_size);
+                    end if;
+                end loop;
+                continue when v_matches = 0;
+                perform pgq._wake(v_queue.queue_id);
+                if v_binding.bindings = 1 and v_binding.counted is not null then
+                    insert into pgq.binding_hit (binding_id, matches, last_at)
+                    values (v_binding.counted[1], v_matches, v_now);
+                elsif v_binding.counted is not null then
+                    insert into pgq.binding_hit (binding_id, matches, last_at)
+                    select b.binding_id, count(*), v_now
+                    from pgq.binding b join new_message n on n.topic = v_topic
+                    where b.binding_id = any (v_binding.counted)
+                      and n.deliver_at is distinct from 'infinity'
+                      and (cardinality(v_doubles) = 0 or n.id <> all (v_doubles))
+                      and pgq._test_filter(
+                          b.path, b.scope, n.headers, n.payload, n.topic, n.priority, n.sender,
+                          n.recipient, n.reply_to, n.correlation_id, n.group_key, 1, n.published_at,
+                          n.expires_at, n.id, v_now)
+                    group by 1;
                 end if;
             end loop;
-            continue when v_matches = 0;
-            perform pgq._wake(v_queue.queue_id);
-            if cardinality(v_binding.counted) = 1 then
-                insert into pgq.binding_hit (binding_id, matches, last_at)
-                values (v_binding.counted[1], v_matches, v_now);
-            elsif v_binding.counted is not null then
-                insert into pgq.binding_hit (binding_id, matches, last_at)
-                select b.binding_id, count(*), v_now
-                from pgq.binding b join new_message n on n.topic = v_topic
-                where b.binding_id = any (v_binding.counted)
-                  and pgq._test_filter(
-                      b.path, b.scope, n.headers, n.payload, n.topic, n.priority, n.sender,
-                      n.recipient, n.reply_to, n.correlation_id, n.group_key, 1, n.published_at,
-                      n.expires_at, n.id, v_now)
-                group by 1;
-            end if;
+            exit topic when found or v_version = (select s.version from pgq.routing s);
         end loop;
+    end loop;
+    -- Ordering groups last: the messages of all topics in the order of their ids; and queue after
+    -- queue, so that two batches cannot wait for each other.
+    for v_queue in
+        select q.* from pgq.queue q where q.queue_id = any (v_grouped_queues) order by q.queue_id
+    loop
+        perform pgq._admit_heads(
+            v_queue,
+            pgq._join_groups(v_queue.queue_id, array(
+                select g.id from unnest(v_grouped_queues, v_grouped_ids) g (queue_id, id)
+                where g.queue_id = v_queue.queue_id), null),
+            null, v_now);
     end loop;
     perform pgq._suggest(n.id, null) from new_message n
     where n.headers ? 'route' and n.deliver_at is distinct from 'infinity'

@@ -15,7 +15,8 @@ begin
         select q.* from pgq.queue q
         where q.suggestions and q.mode = 'queue'
           and q.name = any (
-              (string_to_array(left(v_message.headers ->> 'route', 2048), ','))[1:8])
+              (string_to_array(
+                  replace(left(v_message.headers ->> 'route', 2048), ' ', ''), ','))[1:8])
           and q.queue_id <> all (coalesce(received, '{}'))
           and not exists (
               select from pgq.binding b
@@ -40,7 +41,7 @@ begin
         else
             perform pgq._enqueue(
                 v_queue, int8multirange(int8range(v_message.id, v_message.id + 1)), 0, null,
-                false);
+                false, back => false);
         end if;
     end loop;
 end

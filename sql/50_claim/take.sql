@@ -56,7 +56,10 @@ begin
             elsif v_head <> 0 then
                 v_second := v_parts[5]::bigint;
             end if;
-            if v_head <> 0 and v_head > v_class then
+            -- Those whose turn in a group comes later stand among the fresh, anywhere.
+            if v_head <> 0 and v_head > v_class and not exists (
+                select from pgq.group_head h where h.queue_id = queue.queue_id)
+            then
                 v_from := array[-9223372036854775808, v_head, v_class];
                 v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
             end if;

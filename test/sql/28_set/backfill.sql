@@ -44,7 +44,8 @@ delete from pgq.message;
 select pgq.create_queue('log');
 insert into pgq.message (topic, payload, deliver_at, expires_at) values
     ('log', '"soon"', now() + interval '10 s', null), ('log', '"ready"', null, null),
-    ('log', '"was"', now() - interval '10 s', null), ('log', '"gone"', null, now() - interval '1 s'),
+    ('log', '"was"', now() - interval '10 s', null),
+    ('log', '"gone"', null, now() - interval '1 s'),
     ('log', '"going"', null, now() + interval '5 s'), ('log', '"stored"', 'infinity', null);
 select pgq.subscribe('late', 'log', since_id => 0);
 select is(t.held('late', 'ready'), 'ready was going', 'what can be delivered is ready');
@@ -64,18 +65,19 @@ select pgq.create_queue('log', max_attempts => 1, lane_keys => '{type}');
 select pgq.create_queue('old', max_attempts => 1, backoff => '0');
 select pgq.subscribe('old', 'log', '{"type": "x"}');
 update pgq.binding set created_at = now() - interval '1 h';
-select pgq.publish('log', to_jsonb(p), jsonb_build_object('type', 'x')) from unnest('{a,b,c}'::text[]) p;
+select pgq.publish('log', to_jsonb(p), '{"type": "x"}') from unnest('{a,b,c}'::text[]) p;
 select pgq.publish('log', '"d"', '{"type": "x"}', delay => '1 h');
-select pgq.publish('log', to_jsonb(p), jsonb_build_object('type', 'y')) from unnest('{e,f}'::text[]) p;
+select pgq.publish('log', to_jsonb(p), '{"type": "y"}') from unnest('{e,f}'::text[]) p;
 select max(lease_id) as lease from pgq.claim('old') \gset
 select pgq.ack(:lease);
 select max(lease_id) as lease from pgq.claim('old') \gset
 select pgq.bury(:lease);
 select max(lease_id) as lease from pgq.claim('old') \gset
-select is(pgq.subscribe('old', '#', since_id => 0), true, 'a queue gets a wider pattern, backfilled');
+select is(pgq.subscribe('old', '#', since_id => 0), true,
+    'a queue gets a wider pattern, backfilled');
 select is(t.held('old', 'ready'), 'e f', 'it gets what it has not had');
-select is(array[t.held('old', 'leased'), t.held('old', 'dead'), t.held('old', 'delayed')], '{c,b,d}',
-    'what it holds in any way it does not get again, nor what it has finished');
+select is(array[t.held('old', 'leased'), t.held('old', 'dead'), t.held('old', 'delayed')],
+    '{c,b,d}', 'what it holds in any way it does not get again, nor what it has finished');
 select is_empty('select * from pgq.check()', 'no message is anywhere twice');
 select is((select count(*) from pgq.ready r join pgq.queue q using (queue_id)
            where q.name = 'old'), 1::bigint, 'what belongs together is one row');

@@ -64,8 +64,8 @@ insert into wildcard values
     ('a.#.*', 'a.b', true), ('a.#.*', 'a.b.c', true), ('a.#.*', 'a', false),
     ('a+b.*', 'a+b.c', true), ('a+b.*', 'aab.c', false),
     ('*', 'orders', true), ('*', 'orders.a', false), ('*.*', 'a.b', true), ('*.*', 'a', false),
-    ('#.#', 'a', true), ('Orders.*', 'orders.a', false), ('a.b', 'a.b', true), ('a.b', 'axb', false),
-    ('a.b', 'a', false);
+    ('#.#', 'a', true), ('Orders.*', 'orders.a', false), ('a.b', 'a.b', true),
+    ('a.b', 'axb', false), ('a.b', 'a', false);
 create function pg_temp.receives(pattern text, topic text, how text) returns boolean
 language plpgsql as $$
 declare
