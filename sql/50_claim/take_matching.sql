@@ -19,9 +19,11 @@ declare
     v_scan pgq.filter_scan;
     -- A transaction that has written already could write more under the same xid: its snapshot
     -- does not tell before from after, so it is not remembered. Nor is what a filter with a clock
-    -- has seen: what does not match now may match later.
+    -- has seen: what does not match now may match later; nor what an old snapshot has seen, for
+    -- which messages are missing that were carried out of an era meanwhile.
     v_snapshot pg_snapshot := case
         when pg_current_xact_id_if_assigned() is null and document::text !~ '"\$now"'
+             and current_setting('transaction_isolation') = 'read committed'
         then pg_current_snapshot() end;
     v_unseen pg_snapshot;
     v_after bigint := -9223372036854775808;
@@ -148,7 +150,14 @@ begin
         values (v_filter.filter_id, queue.queue_id, 1, v_tested, v_taken.size, now,
                 case when v_taken.size > 0 then now end);
         -- Not while new rows are left that stand before the point: the old memory stays right.
-        if v_tested >= 500 and v_unseen is null and v_snapshot is not null then
+        -- Nor if the lanes have changed since the queue was read, before the snapshot was taken:
+        -- there may be rows then that were not looked for.
+        if v_tested >= 500 and v_unseen is null and v_snapshot is not null
+           and exists (select from pgq.queue q
+                       where q.queue_id = queue.queue_id
+                         and q.lane_keys is not distinct from queue.lane_keys
+                         and q.unlaned_rows = queue.unlaned_rows)
+        then
             perform pgq._remember_scan(
                 v_filter.filter_id, queue.queue_id, v_snapshot,
                 least(v_stop, case when v_left = 0 then v_after + 1 else 9223372036854775807 end));

@@ -98,5 +98,6 @@ begin
     delete from pgq.message;
     delete from pgq.filter;
     delete from pgq.filter_scan;
+    delete from pgq.filter_hit;
 end
 $$;
