@@ -1,0 +1,133 @@
+"""What a message costs, by the size of the batches."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from bench.cluster import Bench, Session
+from bench.measure import Usage, alternate, measure, median
+from bench.report import Section, number
+from bench.systems import Pgmq, Pgq, System, analyze, clean
+
+
+@dataclass(frozen=True)
+class Case:
+    """Publish by so many, claim by so many; limits are ratios to pgmq, or bytes."""
+
+    publish: int
+    claim: int
+    small: int
+    full: int
+    claim_cpu: float
+    publish_cpu: float
+    claim_wal: float | None  # None: not above pgmq
+
+    @property
+    def name(self) -> str:
+        return f"{self.publish}/{self.claim}"
+
+    @property
+    def step(self) -> int:
+        """Enough to have each statement run once or twice."""
+        return max(self.publish, self.claim, 2)
+
+
+CASES = [
+    Case(1000, 1000, 3000, 50_000, 1 / 4, 1.3, 10),
+    Case(1000, 100, 3000, 50_000, 1 / 3, 1.3, 30),
+    Case(1, 100, 200, 10_000, 1 / 2, 1.1, 150),
+    Case(1, 10, 100, 5_000, 1, 1.1, None),
+    Case(1, 1, 50, 3_000, 1, 1.1, None),
+]
+
+
+def run(bench: Bench, section: Section) -> None:
+    section.say(
+        "Backend CPU in microseconds and WAL in bytes, each for one message of 200 bytes with one "
+        "header; ratios are pgq : pgmq. The whole count is published, then claimed and "
+        "acknowledged (pgmq: read and delete). WAL is that of the whole server after a "
+        "checkpoint before publishing, so full-page images are in it: they weigh the more the "
+        "fewer messages there are. Between rounds the queues' tables are vacuumed, and analyzed "
+        "when they are full."
+    )
+    rows = []
+    with bench.database() as dsn:
+        for number_, case in enumerate(CASES):
+            systems: list[System] = [
+                Pgq(f"all{number_}"),
+                Pgq(f"failures{number_}", journal="failures"),
+                Pgmq(f"peer{number_}"),
+            ]
+            found = compare(bench, dsn, case, systems)
+            rows += [row(section, case, name, found) for name in found]
+    section.table(
+        [
+            *("publish/claim", "system", "publish CPU", "ratio", "", "claim+ack CPU", "ratio", ""),
+            *("publish WAL", "claim+ack WAL", ""),
+        ],
+        rows,
+    )
+
+
+def compare(
+    bench: Bench, dsn: str, case: Case, systems: list[System]
+) -> dict[str, tuple[Usage, Usage]]:
+    """Return what publishing and consuming cost in each of the systems."""
+    count = bench.pick(case.small, case.full)
+    with ExitStack() as stack:
+        contestants = {}
+        for system in systems:
+            session = stack.enter_context(Session(dsn))
+            system.create(session)
+            for _ in range(3):
+                system.publish(session, case.step, case.publish)
+                system.consume(session, case.step, case.claim)
+            contestants[system.name] = partial(phases, session, system, case, count)
+        results = alternate(bench.pick(2, 5), contestants)
+    return {
+        name: (
+            median([publish for publish, _ in pairs]).per(count),
+            median([consume for _, consume in pairs]).per(count),
+        )
+        for name, pairs in results.items()
+    }
+
+
+def phases(session: Session, system: System, case: Case, count: int) -> tuple[Usage, Usage]:
+    """Return the costs of one round; what makes plans anew is not in them."""
+    clean(session, system)
+    session.execute("checkpoint")
+    system.publish(session, case.step, case.publish)
+    publish = measure(session, partial(system.publish, session, count, case.publish))
+    analyze(session, system)
+    system.consume(session, case.step, case.claim)
+    consume = measure(session, partial(system.consume, session, count, case.claim))
+    return publish, consume
+
+
+def row(
+    section: Section, case: Case, name: str, found: dict[str, tuple[Usage, Usage]]
+) -> list[str]:
+    """Return a line of the table; what pgq itself promises is noted."""
+    publish, consume = found[name]
+    figures = [number(publish.cpu), number(consume.cpu), number(publish.wal), number(consume.wal)]
+    if name == "pgmq":
+        return [case.name, name, figures[0], "", "", figures[1], "", "", *figures[2:], ""]
+    peer_publish, peer_consume = found["pgmq"]
+    publish_ratio = publish.cpu / peer_publish.cpu
+    claim_ratio = consume.cpu / peer_consume.cpu
+    wal_limit = peer_consume.wal if case.claim_wal is None else case.claim_wal
+    what = f"{case.name}, {name}"
+    verdicts = [
+        section.at_most(f"{what}: publish CPU, ratio", publish_ratio, case.publish_cpu),
+        section.at_most(f"{what}: claim+ack CPU, ratio", claim_ratio, case.claim_cpu),
+        section.at_most(f"{what}: claim+ack WAL", consume.wal, wal_limit, "B"),
+    ]
+    if case.name == "1000/1000":
+        section.guard(f"{what}: claims cost more than those of pgmq", claim_ratio < 1)
+    return [
+        *(case.name, name, figures[0], number(publish_ratio), verdicts[0]),
+        *(figures[1], number(claim_ratio), verdicts[1], *figures[2:], verdicts[2]),
+    ]

@@ -1,0 +1,53 @@
+"""How much the tables grow while messages come and go."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench.cluster import Bench, Session
+from bench.measure import alternate
+from bench.report import Section, number
+from bench.systems import Pgmq, Pgq, System, size
+
+LIMIT = 10
+
+
+def run(bench: Bench, section: Section) -> None:
+    section.say(
+        "Bytes that the tables and indexes of ready, leased and scheduled messages have grown for "
+        "each message that was published and consumed in a steady loop, with autovacuum as it "
+        "is by default; apart from the log. The whole table of pgmq is counted, which is its log "
+        "too. Until autovacuum has come by for the first time, the rows of a minute remain."
+    )
+    rows = []
+    for publish, claim, small, full in ((1000, 100, 12_000, 1_000_000), (1, 100, 400, 200_000)):
+        count = bench.pick(small, full)
+        with bench.database() as dsn, Session(dsn) as session:
+            systems: list[System] = [Pgq("steady"), Pgmq("steady")]
+            for system in systems:
+                system.create(session)
+            before = {system.name: size(session, system) for system in systems}
+            alternate(
+                bench.pick(4, 20),
+                {
+                    system.name: partial(
+                        loop, session, system, count // bench.pick(4, 20), publish, claim
+                    )
+                    for system in systems
+                },
+            )
+            grown = {
+                system.name: (size(session, system) - before[system.name]) / count
+                for system in systems
+            }
+        what = f"{publish}/{claim}, {count:,} messages"
+        verdict = section.at_most(f"{what}: growth", grown["pgq"], LIMIT, "B")
+        rows.append([what, number(grown["pgq"]), verdict, number(grown["pgmq"])])
+    section.table(["publish/claim", "pgq", "", "pgmq"], rows)
+
+
+def loop(session: Session, system: System, count: int, publish: int, claim: int) -> None:
+    step = max(publish, claim)
+    for _ in range(count // step):
+        system.publish(session, step, publish)
+        system.consume(session, step, claim)

@@ -1,0 +1,58 @@
+"""What a piece of work costs, and rounds in which contestants take turns."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bench.cluster import Session
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The cost of some work: backend CPU in microseconds, bytes of WAL, seconds on the clock."""
+
+    cpu: float
+    wal: float
+    seconds: float
+
+    def per(self, count: int) -> Usage:
+        return Usage(self.cpu / count, self.wal / count, self.seconds / count)
+
+
+def measure(session: Session, work: Callable[[], object]) -> Usage:
+    """Do the work, which is all done by the session's backend, and return what it cost."""
+    wal, cpu, started = session.wal(), session.cpu(), time.perf_counter()
+    work()
+    seconds = time.perf_counter() - started
+    cpu = session.cpu() - cpu
+    return Usage(cpu, session.wal() - wal, seconds)
+
+
+def alternate(rounds: int, contestants: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
+    """Let the contestants take turns, so that noise hits all alike; return their results."""
+    results: dict[str, list[T]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, contestant in contestants.items():
+            results[name].append(contestant())
+    return results
+
+
+def median(usages: Sequence[Usage]) -> Usage:
+    """Return the median of each cost."""
+    return Usage(
+        statistics.median(usage.cpu for usage in usages),
+        statistics.median(usage.wal for usage in usages),
+        statistics.median(usage.seconds for usage in usages),
+    )
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """Return the smallest value that is not exceeded by so many per cent of the values."""
+    ranked = sorted(values)
+    return ranked[min(len(ranked) - 1, len(ranked) * percent // 100)]

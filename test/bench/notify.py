@@ -1,0 +1,117 @@
+"""What waking consumers costs those who publish."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import subprocess
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.cluster import Bench, Session
+from bench.measure import alternate
+from bench.report import Section
+from bench.systems import HEADERS, PAYLOADS
+from bench.waiting import Consumer
+
+CLIENTS = 16
+
+# The notification code of the publishing trigger, gone: nobody is looked for, nobody woken.
+WITHOUT = """
+do $do$
+declare
+    v_route text := pg_get_functiondef('pgq._route'::regproc);
+    v_silent text := replace(v_route, 'exists (select from pgq.waiter)', 'false');
+begin
+    assert v_silent <> v_route, 'the trigger looks for waiters in another way now';
+    execute v_silent;
+    create or replace function pgq._wake(queue_id int) returns void language plpgsql
+        as 'begin end';
+end
+$do$
+"""
+
+
+def run(bench: Bench, section: Section) -> None:
+    section.say(
+        f"Messages a second of {CLIENTS} connections that publish one by one, each in a "
+        "transaction of its own. Busy: the consumer always finds something. Keeping up: it often "
+        "finds nothing and waits to be woken. Always: somebody is registered all the time and "
+        "every commit has to notify, as without registration it always had to."
+    )
+    with ExitStack() as stack:
+        silent = stack.enter_context(bench.database())
+        normal = stack.enter_context(bench.database())
+        for dsn in (silent, normal):
+            with Session(dsn) as session:
+                session.execute("select pgq.create_queue('busy')")
+        with Session(silent) as session:
+            session.execute(WITHOUT)
+        rates = alternate(
+            bench.pick(1, 5),
+            {
+                "no notification code, busy": partial(rate, bench, silent, "busy"),
+                "busy": partial(rate, bench, normal, "busy"),
+                "keeping up": partial(rate, bench, normal, "keeping up"),
+                "always": partial(rate, bench, normal, "always"),
+            },
+        )
+    base = statistics.median(rates["no notification code, busy"])
+    rows = []
+    for name, found in rates.items():
+        share = 100 * statistics.median(found) / base
+        verdict = ""
+        if name == "busy":
+            verdict = section.at_least("publishing with a busy consumer: rate", share, 90, "%")
+        rows.append([name, f"{statistics.median(found):,.0f}", f"{share:.0f} %", verdict])
+    section.table(["consumer", "messages/s", "of the rate without", ""], rows)
+
+
+def rate(bench: Bench, dsn: str, consumer: str) -> float:
+    """Publish for some seconds; return how many messages were published in one."""
+    with ExitStack() as stack:
+        session = stack.enter_context(Session(dsn))
+        if consumer == "always":
+            session.execute("listen pgq")
+            session.execute("select pgq.wait_begin('busy', 'bench', '1 hour')")
+        stack.enter_context(worker(dsn, consumer))
+        published = pgbench(bench, session.conn.info.dbname)
+        session.execute("select pgq.wait_end('busy', 'bench')")
+    with Session(dsn) as session:
+        session.execute(
+            "select pgq.ack(lease_id) from (select distinct lease_id "
+            "from pgq.claim('busy', n => 1000000)) c"
+        )
+        session.execute("vacuum pgq.ready, pgq.lease, pgq.waiter")
+    return published
+
+
+def worker(dsn: str, consumer: str) -> AbstractContextManager[object]:
+    if consumer == "always":
+        return nullcontext()
+    # A busy one has some work to do with each claim, so that it never runs dry.
+    return Consumer(*(dsn, "busy", 100, lambda _: None), pause=0.1 if consumer == "busy" else 0.0)
+
+
+def pgbench(bench: Bench, dbname: str) -> float:
+    with TemporaryDirectory() as scratch:
+        script = Path(scratch) / "publish.sql"
+        script.write_text(f"select pgq.publish('busy', '{PAYLOADS[0]}', '{HEADERS}');\n")
+        done = subprocess.run(
+            [
+                *(bench.server.program("pgbench"), "-n", "-M", "prepared", "-c", str(CLIENTS)),
+                *("-j", "2", "-T", str(bench.pick(1, 10)), "-f", script, dbname),
+            ],
+            env=bench.server.environment(dbname),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    found = re.search(r"^tps = ([\d.]+)", done.stdout, re.MULTILINE)
+    if done.returncode != 0 or found is None:
+        raise RuntimeError(f"pgbench: {done.stdout}")
+    return float(found[1])

@@ -1,0 +1,152 @@
+"""Where to filter: in the client, in the server, or in the server with lanes."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from dataclasses import dataclass
+from functools import partial
+
+import psycopg
+
+from bench.cluster import Bench, Session
+from bench.measure import alternate
+from bench.report import Section, number
+
+RATES = (1, 10, 50, 90)
+BATCH = 100
+WANTED = "refund"
+PLACES = ("client", "server, no lanes", "server, lanes")
+# As published: every hundred messages hold the matches of their rate, well mixed.
+FILL = """
+insert into pgq.message (topic, headers, payload)
+select 'deals', jsonb_build_object('type', case when i * 37 %% 100 < %s then 'refund'
+                                                else 'order' end),
+       jsonb_build_object('number', i, 'text', repeat('x', 170))
+from generate_series(1, %s) i
+"""
+
+
+@dataclass
+class Bill:
+    """What it took to get all matches, for each of them."""
+
+    matches: int = 0
+    fetched: int = 0
+    received: int = 0
+    database: float = 0.0
+    client: float = 0.0
+    latencies: tuple[float, ...] = ()
+
+    def cells(self) -> list[str]:
+        total = (self.database + self.client) / self.matches
+        return [
+            number(self.fetched / self.matches),
+            number(self.received / self.matches),
+            number(self.database / self.matches),
+            number(self.client / self.matches),
+            number(total),
+            number(1000 * statistics.median(self.latencies)),
+        ]
+
+
+def run(bench: Bench, section: Section) -> None:
+    count = bench.pick(1000, 20_000)
+    section.say(
+        f"All matches among {count:,} messages, claimed by {BATCH} and acknowledged, for each "
+        "match: messages fetched, bytes received, backend CPU and client CPU in microseconds "
+        "and their sum; and the median time of a claim in milliseconds. Filtering in the client "
+        "acknowledges what it does not want: the cheapest way to be rid of it, and only right "
+        "if nobody else wants it."
+    )
+    rows = []
+    totals: dict[str, list[float]] = {place: [] for place in PLACES}
+    for rate in RATES:
+        with bench.database() as dsn:
+            bills = at_rate(bench, dsn, rate, count)
+            for place, bill in bills.items():
+                totals[place].append((bill.database + bill.client) / bill.matches)
+                rows.append([f"{rate} %", place, *bill.cells()])
+    section.table(
+        [
+            *("match", "filter", "fetched", "bytes", "database CPU", "client CPU", "CPU"),
+            "claim, ms",
+        ],
+        rows,
+    )
+    for place in PLACES[1:]:
+        section.say(f"{place}: {break_even(totals['client'], totals[place])}.")
+
+
+def at_rate(bench: Bench, dsn: str, rate: int, count: int) -> dict[str, Bill]:
+    def contestant(place: str) -> Bill:
+        keys = ["type"] if place == "server, lanes" else None
+        wanted = None if place == "client" else WANTED
+        with Session(dsn, parse=True) as session:
+            session.execute("select pgq.create_queue('deals', lane_keys => %s)", keys)
+            for size in (300, 300, count):  # the first two are to warm up
+                session.execute(FILL, rate, size)
+                bill = fetch(session, wanted)
+            session.execute("select pgq.drop_queue('deals', force => true)")
+        return bill
+
+    results = alternate(bench.pick(1, 5), {place: partial(contestant, place) for place in PLACES})
+    return {place: middle(bills) for place, bills in results.items()}
+
+
+def fetch(session: Session, wanted: str | None) -> Bill:
+    """Claim until nothing comes; with no filter in the claim the client looks at each message."""
+    bill = Bill()
+    document = None if wanted is None else json.dumps({"type": wanted})
+    latencies = []
+    database = session.cpu()
+    while True:
+        started, client = time.perf_counter(), time.process_time()
+        cursor = session.execute("select * from pgq.claim('deals', %s, %s)", document, BATCH)
+        latencies.append(time.perf_counter() - started)
+        rows = cursor.fetchall()
+        matches = rows if wanted else [row for row in rows if row[5].get("type") == WANTED]
+        if rows:
+            session.execute("select pgq.ack(%s)", rows[0][0])
+        bill.client += (time.process_time() - client) * 1e6
+        if not rows:
+            break
+        bill.matches += len(matches)
+        bill.fetched += len(rows)
+        bill.received += data_bytes(cursor)
+    bill.database = session.cpu() - database
+    bill.latencies = tuple(latencies)
+    return bill
+
+
+def data_bytes(cursor: psycopg.Cursor[tuple[object, ...]]) -> int:
+    """Return the size of the rows as the protocol sends them."""
+    result = cursor.pgresult
+    if result is None:
+        return 0
+    return sum(
+        7 + sum(4 + len(result.get_value(row, column) or b"") for column in range(result.nfields))
+        for row in range(result.ntuples)
+    )
+
+
+def middle(bills: list[Bill]) -> Bill:
+    """Return the bill with the median CPU."""
+    ranked = sorted(bills, key=lambda bill: bill.database + bill.client)
+    return ranked[len(ranked) // 2]
+
+
+def break_even(client: list[float], server: list[float]) -> str:
+    """Say from which match rate on the client's filter is cheaper, between the rates measured."""
+    gains = [mine - theirs for mine, theirs in zip(client, server, strict=True)]
+    if min(gains) > 0:
+        return f"cheaper than the client at all rates measured ({RATES[0]} % to {RATES[-1]} %)"
+    if max(gains) <= 0:
+        return "dearer than the client at all rates measured"
+    for i in range(len(RATES) - 1):
+        if gains[i] > 0 >= gains[i + 1]:
+            share = gains[i] / (gains[i] - gains[i + 1])
+            rate = RATES[i] + share * (RATES[i + 1] - RATES[i])
+            return f"cheaper than the client below a match rate of about {rate:.0f} %"
+    return "no clear break-even"

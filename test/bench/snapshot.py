@@ -1,0 +1,76 @@
+"""What a snapshot that somebody holds open does to claims."""
+
+from __future__ import annotations
+
+import statistics
+from functools import partial
+
+from bench.cluster import Bench, Session
+from bench.measure import alternate
+from bench.report import Section, number
+from bench.systems import Pgmq, Pgq, System, clean
+
+CLAIM = 100
+
+
+def run(bench: Bench, section: Section) -> None:
+    section.say(
+        f"A REPEATABLE READ transaction keeps its snapshot while messages are published and "
+        f"consumed by {CLAIM}: messages for a second of backend CPU, claim and acknowledgement "
+        "together, in the first and in the last tenth of the claims. Nothing that was consumed "
+        "meanwhile can be cleaned up."
+    )
+    rows = []
+    for publish, count, rounds, limit in (
+        (1000, bench.pick(6000, 100_000), bench.pick(1, 3), 0.7),
+        (1, bench.pick(600, 100_000), 1, 0.5),
+    ):
+        with bench.database() as dsn, Session(dsn) as session:
+            systems: list[System] = [Pgq(f"held{publish}"), Pgmq(f"held{publish}")]
+            for system in systems:
+                system.create(session)
+                for _ in range(bench.pick(3, 20)):  # to warm up
+                    turn(session, system, publish)
+            results = alternate(
+                rounds,
+                {
+                    system.name: partial(held, dsn, session, system, count, publish)
+                    for system in systems
+                },
+            )
+        for name, tenths in results.items():
+            first = statistics.median(pair[0] for pair in tenths)
+            last = statistics.median(pair[1] for pair in tenths)
+            what = f"by {publish}, {count:,} messages"
+            verdict = ""
+            if name == "pgq":
+                verdict = section.at_least(
+                    f"published {what}: rate kept", 100 * last / first, 100 * limit, "%"
+                )
+            kept = f"{number(100 * last / first)} %"
+            rows.append([what, name, f"{first:,.0f}", f"{last:,.0f}", kept, verdict])
+    section.table(["published", "system", "first tenth", "last tenth", "kept", ""], rows)
+
+
+def held(
+    dsn: str, session: Session, system: System, count: int, publish: int
+) -> tuple[float, float]:
+    """Return the rates of the first and of the last tenth."""
+    clean(session, system)
+    turn(session, system, publish)  # plans are made anew after VACUUM
+    with Session(dsn) as holder:
+        holder.execute("begin isolation level repeatable read")
+        holder.execute("select count(*) from pg_class")
+        steps = [turn(session, system, publish) for _ in range(count // max(publish, CLAIM))]
+        holder.execute("rollback")
+    tenth = max(1, len(steps) // 10)
+    return statistics.mean(steps[:tenth]), statistics.mean(steps[-tenth:])
+
+
+def turn(session: Session, system: System, publish: int) -> float:
+    """Publish and consume; return the rate of consuming, messages for a second of CPU."""
+    count = max(publish, CLAIM)
+    system.publish(session, count, publish)
+    cpu = session.cpu()
+    system.consume(session, count, CLAIM)
+    return 1e6 * count / (session.cpu() - cpu)

@@ -1,0 +1,128 @@
+"""The queues that are compared, behind one set of verbs."""
+
+from __future__ import annotations
+
+import json
+from typing import Protocol
+
+from bench.cluster import Session
+
+HEADERS = '{"type": "order"}'
+PAYLOAD_BYTES = 200
+
+
+def payload(number: int, **fields: str) -> str:
+    """Return a JSON object of 200 bytes."""
+    body = fields | {"number": number, "text": ""}
+    return json.dumps(body | {"text": "x" * (PAYLOAD_BYTES - len(json.dumps(body)))})
+
+
+PAYLOADS = [payload(number) for number in range(1000)]
+
+
+class System(Protocol):
+    """A queue of one of the systems."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """What it keeps of a queue, apart from a log."""
+
+    def create(self, session: Session) -> None: ...
+    def publish(self, session: Session, count: int, batch: int) -> None: ...
+    def consume(self, session: Session, count: int, batch: int) -> None: ...
+
+
+class Pgq:
+    """A queue of pgq; with journal "failures" it records as little as pgmq does."""
+
+    tables = ("pgq.ready", "pgq.lease", "pgq.scheduled")
+
+    def __init__(self, queue: str, journal: str = "all") -> None:
+        self.name = "pgq" if journal == "all" else f"pgq, journal {journal}"
+        self.queue = queue
+        self.journal = journal
+
+    def create(self, session: Session) -> None:
+        session.execute("select pgq.create_queue(%s, journal => %s)", self.queue, self.journal)
+
+    def publish(self, session: Session, count: int, batch: int) -> None:
+        if batch == 1:
+            for number in range(count):
+                session.execute(
+                    "select pgq.publish(%s, %s, %s)", self.queue, PAYLOADS[number % 1000], HEADERS
+                )
+            return
+        for _ in range(count // batch):
+            session.execute(
+                "select pgq.publish_batch(%s, %s::jsonb[], %s::jsonb[])",
+                *(self.queue, PAYLOADS[:batch], [HEADERS] * batch),
+            )
+
+    def consume(self, session: Session, count: int, batch: int) -> None:
+        left = count
+        while left > 0:
+            cursor = session.execute("select * from pgq.claim(%s, n => %s)", self.queue, batch)
+            row = cursor.fetchone()
+            if row is None:
+                raise RuntimeError(f"{left} messages are missing")
+            session.execute("select pgq.ack(%s)", row[0])
+            left -= cursor.rowcount
+
+
+class Pgmq:
+    """A queue of pgmq."""
+
+    name = "pgmq"
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self.tables = (f"pgmq.q_{queue}",)
+
+    def create(self, session: Session) -> None:
+        session.execute("select pgmq.create(%s)", self.queue)
+
+    def publish(self, session: Session, count: int, batch: int) -> None:
+        if batch == 1:
+            for number in range(count):
+                session.execute(
+                    "select pgmq.send(%s, %s::jsonb, %s::jsonb)",
+                    *(self.queue, PAYLOADS[number % 1000], HEADERS),
+                )
+            return
+        for _ in range(count // batch):
+            session.execute(
+                "select pgmq.send_batch(%s, %s::jsonb[], %s::jsonb[])",
+                *(self.queue, PAYLOADS[:batch], [HEADERS] * batch),
+            )
+
+    def consume(self, session: Session, count: int, batch: int) -> None:
+        left = count
+        while left > 0:
+            cursor = session.execute("select * from pgmq.read(%s, 30, %s)", self.queue, batch)
+            ids = [row[0] for row in cursor]
+            if not ids:
+                raise RuntimeError(f"{left} messages are missing")
+            session.execute("select pgmq.delete(%s, %s::bigint[])", self.queue, ids)
+            left -= len(ids)
+
+
+def clean(session: Session, system: System) -> None:
+    """Do what autovacuum would do by and by, so that each round finds the same."""
+    for table in system.tables:
+        session.execute(f"vacuum {table}")
+
+
+def analyze(session: Session, system: System) -> None:
+    """Give the planner statistics of a full queue, as it would have after a while."""
+    for table in system.tables:
+        session.execute(f"analyze {table}")
+
+
+def size(session: Session, system: System) -> int:
+    """Return the bytes of the tables, with their indexes."""
+    return sum(
+        int(session.value("select pg_total_relation_size(%s::regclass)", table))
+        for table in system.tables
+    )
