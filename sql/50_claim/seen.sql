@@ -19,8 +19,11 @@ begin
     end if;
     delete from pgq.handled h
     where h.ctid = any (array(
+        -- Locked is only what goes: OFFSET in a query with FOR UPDATE would lock the whole ring.
         select o.ctid from pgq.handled o
-        where o.handler = seen.handler order by o.handled_id desc offset size
+        where o.handler = seen.handler and o.handled_id <= (
+            select l.handled_id from pgq.handled l
+            where l.handler = seen.handler order by l.handled_id desc offset size limit 1)
         for update skip locked));
     return false;
 end

@@ -34,29 +34,46 @@ begin
         values (v_queue.queue_id, wait_begin.waiter, v_now + 2 * timeout)
         on conflict on constraint waiter_pkey do update
         set until = excluded.until, horizon = null, armed = false;
+        -- The dead are swept by the living, if nobody calls maintain().
+        delete from pgq.waiter w
+        where w.ctid = any (array(
+            select s.ctid from pgq.waiter s
+            where s.queue_id = v_queue.queue_id and s.until < v_now - interval '1 min'
+            for update skip locked));
         return interval '0';
     end if;
     if not v_waiter.armed then
         v_waiter.horizon := coalesce(v_waiter.horizon, pg_current_xact_id());
         v_waiter.armed := v_waiter.horizon <= pg_snapshot_xmin(pg_current_snapshot());
         update pgq.waiter w
-        set until = v_now + 2 * timeout, horizon = v_waiter.horizon, armed = v_waiter.armed
+        set until = case when w.until < v_now + timeout then v_now + 2 * timeout else w.until end,
+            horizon = v_waiter.horizon, armed = v_waiter.armed
         where w.queue_id = v_queue.queue_id and w.waiter = wait_begin.waiter;
-        return case when v_waiter.armed then interval '0' else interval '20 ms' end;
+        -- Somebody may be at it for hours: the longer it takes, the less often to look. What is
+        -- published meanwhile is notified.
+        return case when v_waiter.armed then interval '0' else least(timeout, greatest(
+            interval '20 ms', (v_now + 2 * timeout - v_waiter.until) / 10)) end;
     end if;
     if v_waiter.until < v_now + timeout then
         update pgq.waiter w set until = v_now + 2 * timeout
         where w.queue_id = v_queue.queue_id and w.waiter = wait_begin.waiter;
     end if;
-    -- Not beyond the moment when something becomes due or a lease ends.
+    if v_queue.paused then
+        return timeout;  -- resume wakes it
+    end if;
+    -- Not beyond the moment when something becomes due or a lease ends; soon, if a group waits for
+    -- a publisher to end, who may say nothing.
     select least(
+        (select v_now + interval '100 ms' from pgq.group_stall g
+         where g.queue_id = v_queue.queue_id limit 1),
         (select min(s.due_at) from pgq.scheduled s where s.queue_id = v_queue.queue_id),
         -- Tokens are in the order of expiry, so the first ones tell.
         (select min(l.until)
          from (select k.queue_id, k.until from pgq.lease k order by k.lease_id limit 1000) l
          where l.queue_id = v_queue.queue_id))
     into v_due;
-    return greatest(least(timeout, v_due - v_now), interval '0');
+    -- What is due and was not claimed is with somebody else: not in circles.
+    return least(timeout, greatest(coalesce(v_due - v_now, timeout), interval '20 ms'));
 end
 $$;
 comment on function pgq.wait_begin(text, text, interval) is
