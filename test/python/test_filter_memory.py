@@ -188,9 +188,11 @@ def test_a_match_that_another_is_taking_is_not_forgotten(connect: Connect, queue
 
 
 def test_a_transaction_that_publishes_finds_its_own_messages(connect: Connect, queue: str) -> None:
-    conn = connect(autocommit=False)
+    conn, other = connect(autocommit=False), connect()
+    take(other, RARE)
     for name in ("one", "two"):
         publish(conn, "other")
+        backlog(other, 600)  # by a younger transaction, which ends before
         assert take(conn, RARE) == []
         publish(conn, name, type="rare")
         assert take(conn, RARE) == [name]

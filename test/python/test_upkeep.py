@@ -60,6 +60,8 @@ def test_a_lane_that_is_used_again_stays(db: psycopg.Connection) -> None:
 def test_a_lane_stays_while_a_publisher_may_use_it(connect: Connect) -> None:
     db, publisher = connect(), connect(autocommit=False)
     db.execute("select pgq.create_queue('orders', '{type}')")
+    db.execute("""select pgq.publish('orders', '"fast"', '{"type": "a"}')""")
+    db.execute("select pgq.ack(lease_id) from pgq.claim('orders')")
     publisher.execute("""select pgq.publish('orders', '"slow"', '{"type": "a"}')""")
     maintain(db, 5)
     publisher.commit()

@@ -138,6 +138,12 @@ select t.advance('2 s');
 select is(t.take('news'), 'new', 'a claim of one finds its way past many expired ones');
 select is((select count(*) from pgq.dead_letter where payload = '"old"'), 300::bigint,
     'all of which are dead letters');
+select count(*) from pgq.publish_batch('news', array['"p"', '"q"', '"r"']::jsonb[],
+    expires_in => '5 s');
+select is(t.take('news'), 'p', 'a part of a set is taken');
+select is(t.take('news', '{"$not": {"x": 1}}'), 'q', 'and another one by a filter');
+select t.advance('6 s');
+select is(t.take('news'), null, 'the rest of it still expires');
 select pgq.publish('news', '"late"', expires_in => '5 s');
 select max(lease_id) as lease from pgq.claim('news') \gset
 select t.advance('6 s');
