@@ -7,8 +7,10 @@ begin
     -- PostgreSQL sends equal notifications of a transaction once.
     perform pg_notify('pgq', q.name) from pgq.queue q
     where q.queue_id = _wake.queue_id
-      and exists (select from pgq.waiter w
-                  where w.queue_id = q.queue_id and w.until > pgq.now());
+      and (exists (select from pgq.waiter w
+                   where w.queue_id = q.queue_id and w.until > pgq.now())
+           -- An old snapshot may not know who waits.
+           or current_setting('transaction_isolation') <> 'read committed');
 end
 $$;
 comment on function pgq._wake(int) is 'Notifies the consumers that wait for a queue.';

@@ -8,6 +8,7 @@ create or replace function pgq.subscribe(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_queue pgq.queue;

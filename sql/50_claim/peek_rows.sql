@@ -8,6 +8,7 @@ create or replace function pgq._peek_rows(
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 set enable_sort = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -3,6 +3,7 @@ create or replace function pgq._promote(queue pgq.queue, most int, now timestamp
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 set enable_sort = off
+set jit = off
 as $$
 declare
     v_row record;

@@ -10,6 +10,7 @@ returns pgq._taken
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 set enable_sort = off
+set jit = off
 as $$
 declare
     v_sets int8multirange[] := '{}';

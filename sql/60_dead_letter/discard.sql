@@ -7,6 +7,7 @@ create or replace function pgq.discard(
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue(discard.topic);

@@ -2,6 +2,7 @@
 create or replace procedure pgq.maintain()
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 declare
     v_queue pgq.queue;
@@ -12,6 +13,7 @@ begin
     if not pg_try_advisory_xact_lock(hashtextextended('pgq.maintain', 0)) then
         return;
     end if;
+    perform pgq._mark_lanes();
     for v_queue in select q.* from pgq.queue q order by q.queue_id loop
         perform pgq._upkeep(v_queue, 100000, v_now);
         for v_row in

@@ -23,14 +23,21 @@ begin
             union all
             select (select min(d.queue_id) from pgq.dead_letter d where d.queue_id > p.queue_id)
             from dead p where p.queue_id is not null
+        ), headed as (
+            select min(h.queue_id) as queue_id from pgq.group_head h
+            union all
+            select (select min(h.queue_id) from pgq.group_head h where h.queue_id > p.queue_id)
+            from headed p where p.queue_id is not null
         )
         select i.queue_id
         from (
             select p.queue_id from present p
             union select p.queue_id from planned p
             union select p.queue_id from dead p
+            union select p.queue_id from headed p
             union select distinct l.queue_id from pgq.lease l
             union select distinct l.queue_id from pgq.lane l
+            union select distinct w.queue_id from pgq.waiter w
         ) i
         where i.queue_id is not null
           and not exists (select from pgq.queue q where q.queue_id = i.queue_id)

@@ -1,8 +1,8 @@
 -- Removes lanes that are no longer used, and gives lanes to rows from before a queue had them.
 --
 -- A lane must not go while a publisher that has looked it up is still to insert its row. So it is
--- first hidden from publishers; a later call notes the newest transaction then, and a call after
--- all those have ended removes the lane, unless one of them did use it.
+-- first hidden from publishers; a later call notes its own transaction (_mark_lanes), and a call
+-- after all older ones have ended removes the lane, unless one of them did use it.
 create or replace function pgq._tidy_lanes(queue pgq.queue) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -15,21 +15,16 @@ begin
     where l.queue_id = queue.queue_id and l.idle > '0'
       and l.idle <= pg_snapshot_xmin(pg_current_snapshot())
       and not exists (select from pgq.ready r where r.lane_id = l.lane_id);
-    update pgq.lane l
-    set idle = case
-        when exists (select from pgq.ready r where r.lane_id = l.lane_id) then null
-        when l.idle is null then xid8 '0'
-        else pg_snapshot_xmax(pg_current_snapshot())
-    end
+    update pgq.lane l set idle = case when l.idle is null then xid8 '0' end
     where l.queue_id = queue.queue_id
-      and (l.idle is distinct from null
-           or not exists (select from pgq.ready r where r.lane_id = l.lane_id))
-      and (l.idle is null or l.idle = '0'
-           or exists (select from pgq.ready r where r.lane_id = l.lane_id));
+      and (l.idle is null) <> exists (select from pgq.ready r where r.lane_id = l.lane_id);
     if queue.lanes_full
        and (select count(*) < 900 from pgq.lane l where l.queue_id = queue.queue_id)
     then
-        update pgq.queue q set lanes_full = false where q.queue_id = queue.queue_id;
+        update pgq.queue q set lanes_full = false
+        where q.ctid = any (array(
+            select p.ctid from pgq.queue p
+            where p.queue_id = queue.queue_id for update skip locked));
     end if;
 
     if queue.unlaned_rows and queue.lane_keys is not null then
@@ -38,23 +33,24 @@ begin
             where d.ctid = any (array(
                 select r.ctid from pgq.ready r
                 where r.queue_id = queue.queue_id and r.lane_id is null
-                limit 1000 for update skip locked))
+                order by r.rank limit 1000 for update skip locked))
             returning d.*
         loop
             perform pgq._enqueue(
-                queue, v_row.ids, v_row.attempt, v_row.failures, v_row.grouped);
+                queue, v_row.ids, v_row.attempt, v_row.failures, v_row.grouped,
+                back => (v_row.rank >> 49) & 1 = 0);
             v_done := v_done + 1;
         end loop;
-        if queue.unlaned_xid is null then
-            update pgq.queue q set unlaned_xid = pg_snapshot_xmax(pg_current_snapshot())
-            where q.queue_id = queue.queue_id;
-        elsif v_done = 0
-              and queue.unlaned_xid <= pg_snapshot_xmin(pg_current_snapshot())
-              and not exists (select from pgq.ready r
-                              where r.queue_id = queue.queue_id and r.lane_id is null)
-        then
+        if v_done = 0 then
+            -- Nobody is left who could add one, if the queue is as it was when that was noted.
             update pgq.queue q set unlaned_rows = false, unlaned_xid = null
-            where q.queue_id = queue.queue_id;
+            where q.ctid = any (array(
+                select p.ctid from pgq.queue p
+                where p.queue_id = queue.queue_id
+                  and p.unlaned_xid <= pg_snapshot_xmin(pg_current_snapshot())
+                  and not exists (select from pgq.ready r
+                                  where r.queue_id = p.queue_id and r.lane_id is null)
+                for update skip locked));
         end if;
     end if;
 end

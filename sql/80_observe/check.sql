@@ -2,6 +2,7 @@
 create or replace function pgq."check"() returns table (problem text, queue_id int, detail text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 #variable_conflict use_column
 begin

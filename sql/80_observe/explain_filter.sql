@@ -3,6 +3,7 @@ create or replace function pgq.explain_filter(topic text, filter jsonb)
 returns table (item text, value text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 #variable_conflict use_column
 declare

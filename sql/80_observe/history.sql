@@ -4,6 +4,7 @@ returns table (at timestamptz, queue text, event text, attempt int, holder text,
                lease_id bigint, note text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 as $$
 #variable_conflict use_column
 begin
