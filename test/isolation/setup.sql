@@ -29,6 +29,17 @@ begin atomic
         array(select jsonb_build_object('type', t) from unnest(types) t));
 end;
 
+-- Publishes with a dedup key, and tells which message that key has now.
+create function public.published_once(payload text, dedup_key text) returns text
+language plpgsql volatile
+as $$
+declare
+    v_id bigint := pgq.publish('q', to_jsonb(payload), dedup_key => dedup_key);
+begin
+    return (select m.payload #>> '{}' from pgq.message m where m.id = v_id);
+end
+$$;
+
 -- A filter for one type.
 create function public.typed(type text) returns jsonb
 language sql immutable
@@ -99,5 +110,6 @@ begin
     delete from pgq.filter;
     delete from pgq.filter_scan;
     delete from pgq.filter_hit;
+    delete from pgq.dedup;
 end
 $$;
