@@ -25,10 +25,11 @@ begin
     then
         perform pgq._refuse_publish(payload is null, priority, delay);
     end if;
-    if dedup_key is not null and not pgq._first_of_key(topic, dedup_key, v_id) then
-        select d.message_id into v_first from pgq.dedup d
-        where d.topic = publish.topic and d.dedup_key = publish.dedup_key;
-        return v_first;
+    if dedup_key is not null then
+        v_first := pgq._key_owner(topic, dedup_key, v_id);
+        if v_first <> v_id then
+            return v_first;
+        end if;
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,

@@ -20,6 +20,9 @@ declare
     v_count int := cardinality(payloads);
     -- Computed once: messages that become due or expire together share their sets.
     v_now timestamptz := pgq.now();
+    v_ids bigint[];
+    v_firsts bigint[];
+    v_key record;
 begin
     if v_count is null or v_count not between 1 and 100000 or array_ndims(payloads) <> 1 then
         raise exception 'a batch has 1 to 100000 payloads, not %', coalesce(v_count, 0)
@@ -39,12 +42,27 @@ begin
             array_position(payloads, null) is not null, priority, delay);
     end if;
     if dedup_keys is not null then
-        -- Each message has to know whether it is the first before it is written.
-        for i in 1 .. v_count loop
-            return next pgq.publish(
-                topic, payloads[i], headers[i], priority, delay, expires_in, sender, recipient,
-                reply_to, correlation_id, group_key, dedup_keys[i]);
+        -- Each message has to know whether it is the first before it is written. Keys are taken
+        -- in one order by everybody, so that two batches cannot wait for each other.
+        v_ids := array(select nextval('pgq.message_id') from generate_series(1, v_count));
+        v_firsts := v_ids;
+        for v_key in
+            select u.key, u.i from unnest(dedup_keys) with ordinality u (key, i)
+            where u.key is not null order by u.key, u.i
+        loop
+            v_firsts[v_key.i] := pgq._key_owner(topic, v_key.key, v_ids[v_key.i]);
         end loop;
+        insert into pgq.message (
+            id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
+            group_key, dedup_key, deliver_at, expires_at)
+        select u.id, publish_batch.topic, publish_batch.priority, coalesce(u.header, '{}'),
+               u.payload, publish_batch.sender, publish_batch.recipient, publish_batch.reply_to,
+               publish_batch.correlation_id, publish_batch.group_key, u.key,
+               v_now + publish_batch.delay, v_now + publish_batch.expires_in
+        from unnest(v_ids, v_firsts, publish_batch.payloads, publish_batch.headers,
+                    publish_batch.dedup_keys) u (id, first, payload, header, key)
+        where u.id = u.first;
+        return query select unnest(v_firsts);
         return;
     end if;
     return query
