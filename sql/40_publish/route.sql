@@ -14,6 +14,7 @@ declare
     v_binding_ids int[];
     v_laned_ids int[];
     v_waited boolean;
+    v_old boolean;
     v_match record;
     v_queue pgq.queue;
     v_binding record;
@@ -44,7 +45,8 @@ begin
         return null;
     end if;
 
-    if current_setting('transaction_isolation') <> 'read committed' then
+    v_old := current_setting('transaction_isolation') <> 'read committed';
+    if v_old then
         perform pgq._refuse_old_routing();
     end if;
 
@@ -57,7 +59,7 @@ begin
             return null;
         end if;
         loop
-            select r.queue_ids, r.binding_ids, r.version, exists (select from pgq.waiter)
+            select r.queue_ids, r.binding_ids, r.version, v_old or exists (select from pgq.waiter)
             into v_queue_ids, v_binding_ids, v_version, v_waited
             from pgq.route r
             where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
