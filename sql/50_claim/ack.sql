@@ -4,11 +4,19 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_parts pgq.lease[];
     v_part pgq.lease;
     v_queue pgq.queue;
     v_count int := 0;
 begin
-    for v_part in select * from pgq._end_lease(ack.lease_id, ack.ids) loop
+    if ids is null then
+        with gone as (delete from pgq.lease l where l.lease_id = ack.lease_id returning l.*)
+        select array_agg(row(g.*)::pgq.lease) into v_parts from gone g;
+    end if;
+    if v_parts is null then
+        v_parts := array(select e from pgq._end_lease(ack.lease_id, ack.ids) e);
+    end if;
+    foreach v_part in array v_parts loop
         insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
                                  client, ids)
         select pgq.now(), v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,

@@ -11,7 +11,9 @@ begin
         "row".attempt, pgq._set_size(_put_back.ids), pg_current_xact_id(), "row".expires_at,
         "row".grouped, "row".failures, _put_back.ids);
     -- Whoever looked at the row meanwhile may have gone to sleep.
-    perform pgq._wake("row".queue_id);
+    if exists (select from pgq.waiter) then
+        perform pgq._wake("row".queue_id);
+    end if;
 end
 $$;
 comment on function pgq._put_back(pgq.ready, int8multirange) is

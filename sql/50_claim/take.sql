@@ -25,90 +25,115 @@ declare
     v_gone tid[];
     v_plain boolean;
     v_row pgq.ready;
+    v_one record;
+    v_size int := 1;
     v_set int8multirange;
     v_rest int8multirange;
-    v_memory text := current_setting('pgq.head', true);
-    v_parts text[];
+    v_memory bigint[] := nullif(current_setting('pgq.head', true), '')::bigint[];
     v_class bigint := 0::bigint;
     v_head bigint := 0::bigint;
     v_last bigint;
-    v_taken int := 0;
+    v_stretch bigint;
+    v_taken bigint := 0::bigint;
     v_second bigint := floor(extract(epoch from now))::bigint;
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
     v_to bigint[] := array[9223372036854775807];
 begin
-    -- Memory: queue, first fresh rank of a priority, head (0: none), rows taken since, second.
-    if v_memory ~ '^\d+( -?\d{1,19}){2}( \d{1,10}){2}$' then
-        v_parts := string_to_array(v_memory, ' ');
-        if v_parts[1] = queue.queue_id::text and v_second - v_parts[5]::bigint between 0 and 60 then
-            v_class := v_parts[2]::bigint;
-            v_head := v_parts[3]::bigint;
-            v_taken := v_parts[4]::int;
-            if v_taken >= 512 and v_head = 0 or v_taken >= 8192
-               or v_head <> 0 and v_second - v_parts[5]::bigint > 1
-            then
-                -- All that can be seen counts, not only what can be locked: another transaction
-                -- may give back what it has taken.
-                select r.rank into v_head from pgq.ready r
-                where r.queue_id = queue.queue_id and r.rank >= v_class order by r.rank limit 1;
-                v_head := coalesce(v_head, 0);
-                v_taken := 0;
-            elsif v_head <> 0 then
-                v_second := v_parts[5]::bigint;
-            end if;
-            -- Those whose turn in a group comes later stand among the fresh, anywhere.
-            if v_head <> 0 and v_head > v_class and not exists (
-                select from pgq.group_head h where h.queue_id = queue.queue_id)
-            then
-                v_from := array[-9223372036854775808, v_head, v_class];
-                v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
-            end if;
+    -- Memory: queue, first fresh rank of a priority, head (0: none), rows taken since, second,
+    -- and how many ids a row had.
+    if v_memory[1] = queue.queue_id and v_second - v_memory[5] between 0 and 60 then
+        v_class := v_memory[2];
+        v_head := v_memory[3];
+        v_taken := v_memory[4];
+        v_size := v_memory[6]::int;
+        if v_taken >= 512 and v_head = 0 or v_taken >= 8192
+           or v_head <> 0 and v_second - v_memory[5] > 1
+        then
+            -- All that can be seen counts, not only what can be locked: another transaction
+            -- may give back what it has taken.
+            select r.rank into v_head from pgq.ready r
+            where r.queue_id = queue.queue_id and r.rank >= v_class order by r.rank limit 1;
+            v_head := coalesce(v_head, 0);
+            v_taken := 0::bigint;
+        elsif v_head <> 0 then
+            v_second := v_memory[5];
+        end if;
+        -- Those whose turn in a group comes later stand among the fresh, anywhere.
+        if v_head <> 0 and v_head > v_class and not exists (
+            select from pgq.group_head h where h.queue_id = queue.queue_id)
+        then
+            v_from := array[-9223372036854775808, v_head, v_class];
+            v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
         end if;
     end if;
 
     for i in 1 .. cardinality(v_from) loop
         loop
-            -- Lock no more rows than are needed: as many as hold v_left messages.
-            select array_agg(g.ctid), count(*)::int, sum(g.size)::int, range_agg(g.ids),
-                   max(g.rank),
-                   bool_and(g.attempt = 0 and g.failures is null and g.expires_at is null
-                            and not g.grouped) and min(g.rank) >> 49 = max(g.rank) >> 49
-            into v_gone, v_count, v_total, v_set, v_last, v_plain
-            from (
-                select r.ctid, r.* from pgq.ready r
+            -- Lock no more rows than are needed. One, as far as the last one tells ...
+            if v_left <= v_size then
+                select r.ctid, r as ready into v_one from pgq.ready r
                 where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
-                order by r.rank
-                limit case when v_left = 1 then 1 else (
-                    select count(*)
-                    from (
-                        select sum(p.size) over (order by p.rank rows unbounded preceding)
-                            - p.size as ahead
+                order by r.rank limit 1 for update skip locked;
+                exit when not found;
+                v_row := v_one.ready;
+                v_gone := array[v_one.ctid];
+                v_count := 1;
+                v_total := v_row.size;
+                v_set := v_row.ids;
+                v_last := v_row.rank;
+                v_plain := v_row.attempt = 0 and v_row.failures is null
+                    and v_row.expires_at is null and not v_row.grouped;
+                if not v_plain then
+                    v_rows := array[v_row];
+                end if;
+            else
+                -- ... or as many as hold v_left messages.
+                select array_agg(g.ctid), count(*)::int, sum(g.size)::int, range_agg(g.ids),
+                       max(g.rank),
+                       bool_and(g.attempt = 0 and g.failures is null and g.expires_at is null
+                                and not g.grouped) and min(g.rank) >> 49 = max(g.rank) >> 49
+                into v_gone, v_count, v_total, v_set, v_last, v_plain
+                from (
+                    select r.ctid, r.* from pgq.ready r
+                    where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
+                    order by r.rank
+                    limit (
+                        select count(*)
                         from (
-                            select q.rank, q.size from pgq.ready q
-                            where q.queue_id = queue.queue_id
-                              and q.rank between v_from[i] and v_to[i]
-                            order by q.rank limit v_left
-                        ) p
-                    ) s
-                    where s.ahead < v_left)
-                end
-                for update skip locked
-            ) g;
-            exit when v_count = 0;
-            v_taken := v_taken + v_count;
+                            select sum(p.size) over (order by p.rank rows unbounded preceding)
+                                - p.size as ahead
+                            from (
+                                select q.rank, q.size from pgq.ready q
+                                where q.queue_id = queue.queue_id
+                                  and q.rank between v_from[i] and v_to[i]
+                                -- the rows behind the first are mostly no smaller
+                                order by q.rank limit 1 + v_left / coalesce((
+                                    select h.size from pgq.ready h
+                                    where h.queue_id = queue.queue_id
+                                      and h.rank between v_from[i] and v_to[i]
+                                    order by h.rank limit 1), 1)
+                            ) p
+                        ) s
+                        where s.ahead < v_left)
+                    for update skip locked
+                ) g;
+                exit when v_count = 0;
 
-            -- Mostly they are alike, and together one set, of which the end may be too much.
-            if v_plain then
-                if v_total > v_left then
-                    select r.* into v_row from pgq.ready r where r.ctid = v_gone[v_count];
-                    v_plain := v_total - v_row.size < v_left;
+                -- Mostly they are alike, and together one set, of which the end may be too much.
+                if v_plain then
+                    if v_total > v_left then
+                        select r.* into v_row from pgq.ready r where r.ctid = v_gone[v_count];
+                        v_plain := v_total - v_row.size < v_left;
+                    end if;
+                end if;
+                if not v_plain then
+                    select array_agg(r order by r.rank) into v_rows
+                    from pgq.ready r where r.ctid = any (v_gone);
                 end if;
             end if;
-            if not v_plain then
-                select array_agg(r order by r.rank) into v_rows
-                from pgq.ready r where r.ctid = any (v_gone);
-            end if;
+            v_taken := v_taken + v_count;
+            v_size := v_total / v_count;
             delete from pgq.ready r where r.ctid = any (v_gone);
             if v_plain then
                 if v_total > v_left then
@@ -117,15 +142,21 @@ begin
                     perform pgq._put_back(v_row, v_rest);
                     v_set := v_set - v_rest;
                 end if;
-                v_sets := v_sets || v_set;
-                v_attempts := v_attempts || 0;
-                v_failures := array_append(v_failures, null);
-                v_grouped := v_grouped || false;
+                if v_stretch = v_last >> 49 then
+                    v_sets[cardinality(v_sets)] := v_sets[cardinality(v_sets)] + v_set;
+                else
+                    v_sets := v_sets || v_set;
+                    v_attempts := v_attempts || 0;
+                    v_failures := array_append(v_failures, null);
+                    v_grouped := v_grouped || false;
+                    v_stretch := v_last >> 49;
+                end if;
                 v_left := greatest(v_left - v_total, 0);
                 exit when v_left = 0;
                 continue;
             end if;
 
+            v_stretch := null;
             foreach v_row in array v_rows loop
                 if v_left = 0 then
                     perform pgq._put_back(v_row, v_row.ids);
@@ -168,8 +199,8 @@ begin
             v_head := 0;
         end if;
     end if;
-    perform set_config('pgq.head', concat_ws(
-        ' ', queue.queue_id, v_class, v_head, v_taken, v_second), false);
+    perform set_config(
+        'pgq.head', array[queue.queue_id, v_class, v_head, v_taken, v_second, v_size]::text, false);
     return row(n - v_left, v_sets, v_attempts, v_failures, v_grouped, v_missed)::pgq._taken;
 end
 $$;
