@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import count
 from typing import Any
 
 import psycopg
 import pytest
+import pytest_asyncio
 
+import pgq
 from harness import backend
 from harness.install import check_invariants, install
 from harness.server import Server
@@ -71,3 +73,26 @@ def connect(dsn: str) -> Iterator[Connect]:
 def db(connect: Connect) -> psycopg.Connection:
     """An autocommit connection to the test's database."""
     return connect()
+
+
+@pytest.fixture
+def client(dsn: str) -> Iterator[pgq.PooledClient]:
+    """A client with connections of its own to the test's database."""
+    with pgq.connect(dsn) as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def async_client(dsn: str) -> AsyncIterator[pgq.AsyncPooledClient]:
+    """The same for asyncio."""
+    async with await pgq.connect_async(dsn) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def filter_client(server: Server, template: str) -> Iterator[pgq.PooledClient]:
+    """A client for tests that only ask and change nothing."""
+    name = f"{template}_filters"
+    with pgq.connect(server.create_database(name, template=template)) as client:
+        yield client
+    server.drop_database(name)

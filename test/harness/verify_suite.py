@@ -10,8 +10,10 @@ from harness.report import Report
 from pgq import __version__
 
 sys.path.insert(0, str(ROOT / "sql"))
+sys.path.insert(0, str(ROOT / "python"))
 import build
 import reference
+import unasync
 
 
 def run(report: Report) -> None:
@@ -20,6 +22,11 @@ def run(report: Report) -> None:
     for name in sorted({*scripts, *stale}):
         report.check(f"extension/{name}", "stale: run make build" if name in stale else "")
     report.check("extension/pgq.md", "" if reference.is_current() else "stale: run make docs")
+
+    old = unasync.stale()
+    for original in unasync.originals():
+        name = unasync.twin(original).name
+        report.check(f"pgq/{name}", "stale: run python python/unasync.py" if name in old else "")
 
     meta = json.loads((ROOT / "META.json").read_text(encoding="utf-8"))
     ours = meta["provides"]["pgq"]

@@ -3,7 +3,57 @@
 from __future__ import annotations
 
 from pgq._files import extension_version
+from pgq.batch import Batch
+from pgq.batch_async import AsyncBatch
+from pgq.breaker import CircuitBreaker
+from pgq.client import Client, PooledClient, connect
+from pgq.client_async import AsyncClient, AsyncPooledClient, connect_async
+from pgq.config import ConsumerConfig, Reject, Retry
+from pgq.consumer import Consumer
+from pgq.consumer_async import AsyncConsumer
+from pgq.errors import (
+    CircuitOpen,
+    InvalidFilter,
+    LeaseLost,
+    NoQueue,
+    PgqError,
+    QueueExists,
+    QueueNotFound,
+    RequestTimeout,
+)
+from pgq.filters import Condition, F, Filter, ago
+from pgq.message import Draft, Message
 
-__all__ = ["__version__"]
+__all__ = [
+    "AsyncBatch",
+    "AsyncClient",
+    "AsyncConsumer",
+    "AsyncPooledClient",
+    "Batch",
+    "CircuitBreaker",
+    "CircuitOpen",
+    "Client",
+    "Condition",
+    "Consumer",
+    "ConsumerConfig",
+    "Draft",
+    "F",
+    "Filter",
+    "InvalidFilter",
+    "LeaseLost",
+    "Message",
+    "NoQueue",
+    "PgqError",
+    "PooledClient",
+    "QueueExists",
+    "QueueNotFound",
+    "Reject",
+    "RequestTimeout",
+    "Retry",
+    "__version__",
+    "ago",
+    "connect",
+    "connect_async",
+]
 
 __version__ = extension_version()

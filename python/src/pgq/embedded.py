@@ -384,7 +384,7 @@ class Server:
 
     def _spawn(self, command: Sequence[StrPath], log: IO[bytes]) -> subprocess.Popen[bytes]:
         # A session of its own: Ctrl-C is for this process, which then stops the server in order.
-        return subprocess.Popen(
+        return subprocess.Popen(  # pyright: ignore[reportReturnType]
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -1,0 +1,50 @@
+"""Trouble with the connection, which passes, and how patiently to wait until it has."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Protocol
+
+import psycopg
+from psycopg_pool import PoolClosed
+from tenacity import (
+    RetryCallState,
+    retry_if_exception,
+    stop_when_event_set,
+    wait_random_exponential,
+)
+
+__all__ = ["is_trouble", "logger", "patience"]
+
+logger = logging.getLogger("pgq")
+
+
+class _Flag(Protocol):
+    def is_set(self) -> bool: ...
+    def wait(self, timeout: float | None = None) -> Any: ...
+
+
+def is_trouble(error: BaseException) -> bool:
+    """Whether the same call may work later."""
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not isinstance(
+        error, PoolClosed
+    )
+
+
+def patience(stopping: _Flag, what: str) -> dict[str, Any]:
+    """Return how tenacity is to repeat a call: until it works, or nobody wants it any more."""
+
+    def tell(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        number = state.attempt_number
+        if number & (number - 1) == 0:  # the first, second, fourth, eighth time ...
+            logger.warning("%s failed, trying again: %s", what, str(error).strip())
+
+    return {
+        "retry": retry_if_exception(is_trouble),
+        "wait": wait_random_exponential(multiplier=0.1, max=5),
+        "stop": stop_when_event_set(stopping),  # type: ignore[arg-type]
+        "sleep": stopping.wait,
+        "before_sleep": tell,
+        "reraise": True,
+    }

@@ -1,0 +1,79 @@
+"""How a consumer goes about its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Self
+
+from pgq.filters import Filter
+from pgq.message import Message
+
+__all__ = ["ConsumerConfig", "Reject", "Retry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig:
+    """The options of a consumer.
+
+    :param filter: what to take, decided by the database; None and ``{}`` take everything.
+    :param where: a second stage, here: what it refuses goes back unharmed after `refused_delay`.
+    :param batch_size: the most messages of one claim.
+    :param concurrency: how many handlers run at once, as threads or tasks.
+    :param lease: how long a claim holds its messages; the queue's lease if None. It is renewed
+        while a handler runs.
+    :param notifications: False to poll always.
+    :param poll_interval: how often to look when notifications cannot be had.
+    :param idle_timeout: how often to look, for safety's sake, when they can.
+    :param ack_delay: finished messages of a batch are acknowledged together, after this time at
+        the latest.
+    :param grace: how long running handlers may take to finish when the consumer stops.
+    :param maintain: call ``pgq.maintain()`` about once a minute, from one consumer of the process.
+    :param drain: end when nothing is ready, instead of waiting for more.
+    """
+
+    filter: Filter = None
+    where: Callable[[Message], bool] | None = None
+    batch_size: int = 100
+    concurrency: int = 1
+    lease: timedelta | None = None
+    notifications: bool = True
+    poll_interval: timedelta = timedelta(seconds=1)
+    idle_timeout: timedelta = timedelta(seconds=30)
+    refused_delay: timedelta = timedelta(seconds=1)
+    ack_delay: timedelta = timedelta(seconds=1)
+    grace: timedelta = timedelta(seconds=20)
+    maintain: bool = True
+    drain: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch_size <= 1_000_000:
+            raise ValueError(f"batch_size must be between 1 and 1000000, not {self.batch_size}")
+        if not 1 <= self.concurrency <= 1000:
+            raise ValueError(f"concurrency must be between 1 and 1000, not {self.concurrency}")
+        spans = ("poll_interval", "idle_timeout", "refused_delay")
+        for name in spans if self.lease is None else (*spans, "lease"):
+            if getattr(self, name) <= timedelta(0):
+                raise ValueError(f"{name} must be longer than zero")
+        for name in ("ack_delay", "grace"):
+            if getattr(self, name) < timedelta(0):
+                raise ValueError(f"{name} must not be negative")
+
+    @classmethod
+    def of(cls, config: Self | None, **options: Any) -> Self:
+        """Return the configuration with some options changed."""
+        given = {name: value for name, value in options.items() if value is not None}
+        return replace(config, **given) if config is not None else cls(**given)
+
+
+class Retry(Exception):
+    """Raised by a handler: try the message again, after the delay or the queue's backoff."""
+
+    def __init__(self, reason: str = "", *, delay: timedelta | None = None) -> None:
+        super().__init__(reason)
+        self.delay = delay
+
+
+class Reject(Exception):
+    """Raised by a handler: the message can never be handled, so it becomes a dead letter."""

@@ -1,0 +1,256 @@
+"""A consumer that calls a handler for each message."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback as tracebacks
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pgq import _trace
+from pgq._aio import Event, Queue, Task, caller, on_signals
+from pgq._trouble import logger
+from pgq.batch_async import AsyncBatch
+from pgq.config import ConsumerConfig, Reject, Retry
+from pgq.message import Message
+from pgq.source_async import AsyncSource
+
+if TYPE_CHECKING:
+    from pgq.client_async import AsyncPooledClient
+
+__all__ = ["AsyncConsumer"]
+
+
+class _Work:
+    """A batch whose messages are with several handlers."""
+
+    def __init__(self, batch: AsyncBatch) -> None:
+        self.batch = batch
+        self.lock = threading.Lock()
+        self.pending = len(batch)
+        self.done: list[Message] = []
+        self.flushed = time.monotonic()
+
+
+class AsyncConsumer:
+    """Calls a handler for each message of a queue.
+
+    A handler that returns has done its message. One that raises has not: the message is retried
+    by the queue's policy (`Retry` chooses the delay, `Reject` makes it a dead letter), and no other
+    message is affected. The lease is renewed while a handler runs.
+
+    `run` consumes until `stop` or, in the main thread, until SIGTERM or SIGINT: handlers that run
+    may finish, what nobody has begun goes back. As a context manager it consumes beside the block.
+
+    The options are those of `ConsumerConfig`.
+    """
+
+    def __init__(
+        self,
+        client: AsyncPooledClient,
+        topic: str,
+        handler: Callable[[Message], Any],
+        config: ConsumerConfig | None = None,
+        **options: Any,
+    ) -> None:
+        self.topic = topic
+        self.config = ConsumerConfig.of(config, **options)
+        #: How many messages were handled, and how many handlers have raised.
+        self.handled = 0
+        self.failed = 0
+        self._source = AsyncSource(client, topic, self.config)
+        self._call = caller(handler)
+        self._ack_delay = self.config.ack_delay.total_seconds()
+        self._lock = threading.Lock()
+        self._queue: Queue[tuple[_Work, Message] | None] = Queue()
+        self._room = Event()
+        self._running: Task | None = None
+
+    async def run(self, *, signals: bool = True) -> None:
+        """Consume until stopped."""
+        with on_signals(self.stop, signals):
+            await self.start()
+            try:
+                await self.wait()
+            finally:
+                await self.close()
+
+    async def start(self) -> Self:
+        """Begin to consume beside the caller."""
+        if self._running is None:
+            self._running = Task(f"pgq-consumer-{self.topic}", self._consume)
+        return self
+
+    async def wait(self) -> None:
+        """Wait until the consumer has ended; raises what has ended it, if it was not `stop`."""
+        running = self._running
+        if running is None:
+            return
+        # Waiting in small steps lets a thread notice signals.
+        while not self._source.stopping.is_set():
+            if await running.join(0.2):
+                return
+        if not await running.join(self.config.grace.total_seconds()):
+            logger.warning("a handler of %s took too long: its message goes back", self.topic)
+            await running.cancel()
+
+    def stop(self) -> None:
+        """Take nothing more; what is being handled may finish."""
+        self._source.stop()
+        self._room.set()
+
+    async def close(self) -> None:
+        """Stop, wait for what is being handled, and give the rest back."""
+        self.stop()
+        try:
+            await self.wait()
+        finally:
+            await self._source.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # How
+
+    async def _consume(self) -> None:
+        workers: list[Task] = []
+        if self.config.concurrency > 1:
+            workers = [
+                Task(f"pgq-worker-{self.topic}-{number}", self._work)
+                for number in range(self.config.concurrency)
+            ]
+        try:
+            while batch := await self._source.fetch():
+                self._source.hold(batch)
+                if workers:
+                    await self._distribute(batch)
+                else:
+                    await self._handle_all(batch)
+            for _ in workers:
+                self._queue.put_nowait(None)
+            for worker in workers:
+                await worker.join()
+        except BaseException:
+            self.stop()
+            for worker in workers:
+                await worker.cancel()
+            raise
+
+    # One after the other
+
+    async def _handle_all(self, batch: AsyncBatch) -> None:
+        work = _Work(batch)
+        stopping = self._source.stopping
+        try:
+            for message in batch.messages:
+                if stopping.is_set():
+                    break
+                if await self._handle(batch, message):
+                    work.done.append(message)
+                    if time.monotonic() - work.flushed > self._ack_delay:
+                        await self._flush(work)
+        finally:
+            await self._finish(work)
+
+    # Side by side
+
+    async def _distribute(self, batch: AsyncBatch) -> None:
+        work = _Work(batch)
+        for message in batch.messages:
+            self._queue.put_nowait((work, message))
+        while self._queue.qsize() >= self.config.concurrency:
+            self._room.clear()
+            if self._source.stopping.is_set():
+                return
+            if self._queue.qsize() >= self.config.concurrency:
+                await self._room.wait()
+
+    async def _work(self) -> None:
+        while (item := await self._queue.get()) is not None:
+            work, message = item
+            if self._queue.qsize() < self.config.concurrency:
+                self._room.set()
+            # What nobody has begun when the consumer stops stays in its batch, and goes back.
+            begun = not self._source.stopping.is_set()
+            ended = False
+            try:
+                ended = begun and await self._handle(work.batch, message)
+            finally:
+                await self._note(work, message, ended)
+
+    async def _note(self, work: _Work, message: Message, handled: bool) -> None:
+        with work.lock:
+            work.pending -= 1
+            if handled:
+                work.done.append(message)
+            last = work.pending == 0
+            late = time.monotonic() - work.flushed > self._ack_delay
+        if last:
+            await self._finish(work)
+        elif late:
+            await self._flush(work)
+
+    # Each
+
+    async def _handle(self, batch: AsyncBatch, message: Message) -> bool:
+        """Call the handler; return whether the message is done and only needs its ack."""
+        settle = self._source.settle
+        try:
+            if _trace.available and "traceparent" in message.headers:
+                with _trace.traced(message.headers):
+                    await self._call(message)
+            else:
+                await self._call(message)
+        except Retry as error:
+            self._count(failed=1)
+            await settle(batch.nack, message, delay=error.delay, error=str(error) or None)
+        except Reject as error:
+            self._count(failed=1)
+            await settle(batch.bury, message, error=str(error) or None)
+        except Exception as error:
+            self._count(failed=1)
+            logger.exception("the handler of %s failed with message %s", self.topic, message.id)
+            await settle(
+                batch.nack,
+                message,
+                error=f"{type(error).__name__}: {error}",
+                details={"traceback": "".join(tracebacks.format_exception(error))[-4000:]},
+            )
+        else:
+            self._count(handled=1)
+            return True
+        return False
+
+    def _count(self, handled: int = 0, failed: int = 0) -> None:
+        if self.config.concurrency > 1:
+            with self._lock:
+                self.handled += handled
+                self.failed += failed
+        else:
+            self.handled += handled
+            self.failed += failed
+
+    async def _flush(self, work: _Work) -> None:
+        with work.lock:
+            done, work.done = work.done, []
+            work.flushed = time.monotonic()
+        if done:
+            whole = len(done) == len(work.batch.left)
+            await self._source.settle(work.batch.ack, None if whole else done)
+
+    async def _finish(self, work: _Work) -> None:
+        """Acknowledge what is done and give back what is left of the batch."""
+        self._source.drop(work.batch)
+        await self._flush(work)
+        if work.batch.left:
+            await self._source.settle(work.batch.release)

@@ -1,0 +1,325 @@
+"""The client on threads: the functions of pgq, on a lent connection or on its own."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+
+import pgq
+from pgq import Draft, F
+from pgq.message import Message
+
+Connect = Callable[..., psycopg.Connection]
+
+
+def test_a_message_lives_and_is_done(client: pgq.PooledClient) -> None:
+    assert client.create_queue("orders", lane_keys=["type"])
+    assert not client.create_queue("orders", lane_keys=["type"])
+    id = client.publish("orders", {"amount": 75}, headers={"type": "refund"}, sender="till")
+    with client.claim("orders", {"type": "refund"}, n=10) as batch:
+        (message,) = batch
+        assert (message.id, message.payload, message.headers) == (
+            *(id, {"amount": 75}),
+            {"type": "refund"},
+        )
+        assert (message.attempt, message.sender, message.recipient) == (1, "till", None)
+        assert message.lease_until > message.published_at
+    assert [row["event"] for row in client.history(id)] == ["publish", "claim", "ack"]
+    assert not client.claim("orders")
+
+
+def test_a_message_has_the_columns_of_a_claim(db: psycopg.Connection) -> None:
+    cursor = db.execute("select (null::pgq.claimed).*")
+    names = [column.name for column in cursor.description or ()]
+    assert names == list(Message.__slots__)
+
+
+def test_the_methods_have_the_names_and_parameters_of_the_functions(
+    db: psycopg.Connection,
+) -> None:
+    functions: dict[str, list[str] | None] = dict(
+        db.execute(
+            "select proname, (proargnames)[1:pronargs] from pg_proc"
+            " where pronamespace = 'pgq'::regnamespace and prokind in ('f', 'p')"
+        ).fetchall()
+    )
+    extra = {"where", "refused_delay"}
+    renamed = {("reply", "message"): "message_id"}
+    checked = 0
+    for name, method in inspect.getmembers(pgq.Client, inspect.isfunction):
+        if name.startswith("_") or name not in functions:
+            continue
+        mine = [
+            renamed.get((name, parameter), parameter)
+            for parameter in list(inspect.signature(method).parameters)[1:]
+            if parameter not in extra
+        ]
+        theirs = functions[name] or []
+        if name == "matches":
+            theirs = theirs[:3]
+        assert mine == theirs, name
+        checked += 1
+    assert checked > 25
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    def shape(client: type) -> dict[str, str]:
+        return {
+            re.sub("^__a(enter|exit)__", r"__\1__", name): re.sub(
+                r"Async(?=[A-Z])", "", str(inspect.signature(method))
+            )
+            for name, method in inspect.getmembers(client, inspect.isfunction)
+        }
+
+    assert shape(pgq.Client) == shape(pgq.AsyncClient)
+    assert shape(pgq.PooledClient).keys() == shape(pgq.AsyncPooledClient).keys()
+
+
+# Transactions
+
+
+def test_a_lent_connection_is_never_committed(connect: Connect, client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+    conn = connect(autocommit=False)
+    borrower = pgq.Client(conn)
+    borrower.publish("orders", 1)
+    borrower.publish_many([Draft(topic="orders", payload=2)])
+    assert conn.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+    conn.rollback()
+    assert not client.claim("orders")
+    borrower.publish("orders", 3)
+    conn.commit()
+    assert [message.payload for message in client.claim("orders", n=9)] == [3]
+
+
+def test_an_ack_commits_with_the_work_or_not_at_all(
+    connect: Connect, client: pgq.PooledClient
+) -> None:
+    client.create_queue("orders")
+    client.publish("orders", 1)
+    batch = client.claim("orders")
+    conn = connect(autocommit=False)
+    conn.execute("create table work (id int)")
+    pgq.Client(conn).ack(batch[0].lease_id)
+    conn.rollback()
+    assert batch.ack() == 1
+
+
+def test_a_transaction_of_the_pool_is_one(client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+
+    def fail() -> None:
+        with client.transaction() as tx:
+            tx.publish("orders", 1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with client.transaction() as tx:
+        tx.publish("orders", 2)
+        tx.publish("orders", 3)
+    assert [message.payload for message in client.claim("orders", n=9)] == [2, 3]
+
+
+# Publishing
+
+
+def test_a_batch_is_published_in_its_order(client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+    ids = client.publish_batch("orders", ["a", "b"], headers=[None, {"k": 1}], priority=3)
+    batch = client.claim("orders", n=9)
+    assert [message.id for message in batch] == ids
+    assert [message.headers for message in batch] == [{}, {"k": 1}]
+    assert {message.priority for message in batch} == {3}
+
+
+def test_many_messages_are_copied_all_or_none(client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+    drafts = (Draft(topic="orders", payload={"n": n}, headers={"odd": n % 2}) for n in range(2500))
+    assert client.publish_many(drafts, chunk=1000) == 2500
+    batch = client.claim("orders", n=5000)
+    assert [message.payload["n"] for message in batch] == list(range(2500))
+    assert batch.ack() == 2500
+    mixed = [Draft(topic="orders", payload=1), Draft(topic="nobody", payload=2)]
+    with pytest.raises(pgq.NoQueue):
+        client.publish_many(mixed, chunk=1)
+    assert client.publish_many([]) == 0
+    assert not client.claim("orders")
+
+
+def test_a_copied_message_has_all_that_a_published_one_has(
+    client: pgq.PooledClient, db: psycopg.Connection
+) -> None:
+    client.create_queue("orders")
+    options: dict[str, Any] = {
+        "payload": "\t\\N\n€ \x1f",
+        "headers": {"k": "\\"},
+        "priority": 7,
+        "delay": timedelta(seconds=30),
+        "expires_in": timedelta(hours=1),
+        "sender": "s",
+        "recipient": "r",
+        "reply_to": "t",
+        "correlation_id": "c",
+        "group_key": "g",
+        "dedup_key": "d",
+    }
+    client.publish_many([Draft(topic="orders", **options)])
+    client.publish("orders", **options | {"dedup_key": "e"})
+    rows = db.execute(
+        "select priority, headers, payload, sender, recipient, reply_to, correlation_id, group_key,"
+        " round(extract(epoch from deliver_at - published_at)),"
+        " round(extract(epoch from expires_at - published_at)) from pgq.message order by id"
+    ).fetchall()
+    assert rows[0] == rows[1]
+
+
+def test_the_trace_of_the_publisher_travels_in_the_headers(client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+    span = NonRecordingSpan(SpanContext(0xABC, 0xDEF, False, TraceFlags(1)))
+    with trace.use_span(span):
+        client.publish("orders", 1, headers={"k": 1})
+        client.publish_batch("orders", [2])
+        client.publish_many([Draft(topic="orders", payload=3)])
+    seen = {}
+
+    def handle(message: Message) -> None:
+        seen[message.payload] = trace.get_current_span().get_span_context().trace_id
+
+    pgq.Consumer(client, "orders", handle, drain=True).run()
+    assert seen == {1: 0xABC, 2: 0xABC, 3: 0xABC}
+
+
+# Claiming
+
+
+def test_parts_of_a_batch_end_differently(client: pgq.PooledClient, db: psycopg.Connection) -> None:
+    client.create_queue("orders", backoff=timedelta(minutes=4))
+    client.publish_batch("orders", list(range(6)))
+    batch = client.claim("orders", n=6)
+    assert batch.ack(batch[0]) == 1
+    assert batch.nack(batch[1], error="nul \0 and more") == 1
+    assert batch.bury([batch[2]], error="no", details={"why": 1}) == 1
+    assert batch.release([batch[3]]) == 1
+    assert batch.ack([]) == 0
+    assert [message.payload for message in batch.left] == [4, 5]
+    assert batch.ack() == 2
+    assert batch.ack() == 0
+    rows = db.execute("select state, attempt from pgq.message_state order by id").fetchall()
+    assert rows == [("retrying", 1), ("dead", 1), ("ready", 0)]
+
+
+def test_a_block_that_raises_refuses_what_is_left(client: pgq.PooledClient) -> None:
+    client.create_queue("orders", max_attempts=2, backoff=timedelta(0))
+    client.publish_batch("orders", [1, 2])
+
+    def fail() -> None:
+        with client.claim("orders", n=2) as batch:
+            batch.ack(batch[0])
+            raise ValueError("bad")
+
+    with pytest.raises(ValueError, match="bad"):
+        fail()
+    (message,) = client.claim("orders", n=2)
+    assert (message.payload, message.attempt) == (2, 2)
+    assert client.history(message.id)[2]["note"] == "ValueError: bad"
+
+
+def test_a_lease_is_extended(client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+    client.publish("orders", 1)
+    batch = client.claim("orders", lease=timedelta(seconds=5))
+    before = batch.lease_until
+    after = batch.extend(timedelta(minutes=5))
+    assert before is not None
+    assert after is not None
+    assert after > before + timedelta(minutes=4)
+    assert [message.id for message in client.leased(batch[0].lease_id)] == [batch[0].id]
+
+
+def test_what_the_second_stage_refuses_goes_back_unharmed(client: pgq.PooledClient) -> None:
+    client.create_queue("orders", max_attempts=1)
+    client.publish_batch("orders", [{"amount": n} for n in (500, 1500, 2500)])
+    for _ in range(3):
+        batch = client.claim("orders", n=9, where=lambda message: message.payload["amount"] > 1000)
+        assert [message.payload["amount"] for message in batch] == [1500, 2500]
+        assert batch.refused == 1
+        assert batch.release() == 2
+    rest = client.claim("orders", n=9)
+    assert [message.attempt for message in rest] == [1, 1, 1]
+
+
+def test_a_second_stage_that_raises_takes_nothing(client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+    client.publish("orders", {})
+    with pytest.raises(KeyError):
+        client.claim("orders", where=lambda message: bool(message.payload["amount"]))
+    assert client.claim("orders")[0].attempt == 1
+
+
+def test_two_clients_with_different_filters_get_what_is_theirs(
+    client: pgq.PooledClient, dsn: str
+) -> None:
+    client.create_queue("orders", lane_keys=["type"])
+    for n in range(10):
+        client.publish("orders", n, headers={"type": "paid" if n % 2 else "refund"})
+    with pgq.connect(dsn) as other:
+        mine = client.claim("orders", F.type == "paid", n=10)
+        theirs = other.claim("orders", F.type == "refund", n=10)
+    assert [message.payload for message in mine] == [1, 3, 5, 7, 9]
+    assert [message.payload for message in theirs] == [0, 2, 4, 6, 8]
+
+
+def test_dead_letters_are_replayed_and_discarded(client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+    client.publish_batch("orders", [1, 2])
+    client.claim("orders", n=2).bury(error="no")
+    assert client.replay("orders", dry_run=True) == 2
+    assert client.replay("orders", n=1) == 1
+    assert client.discard("orders") == 1
+    assert [message.payload for message in client.claim("orders", n=9)] == [1]
+
+
+def test_subscriptions_are_made_and_ended(client: pgq.PooledClient) -> None:
+    assert client.subscribe("audit", "orders.#", F.type == "paid")
+    assert not client.subscribe("audit", "orders.#", F.type == "paid")
+    client.alter_subscription("audit", "orders.#", None)
+    client.publish("orders.new", 1)
+    assert client.claim("audit")[0].topic == "orders.new"
+    assert client.unsubscribe("audit", "orders.#")
+    assert client.unsubscribe_all("audit") == 0
+    assert client.drop_queue("audit", force=True)
+
+
+def test_the_client_says_whether_the_database_answers(dsn: str) -> None:
+    client = pgq.connect(dsn)
+    assert client.connected()
+    assert client.version() == pgq.__version__
+    client.close()
+    assert not client.connected()
+
+
+def test_a_wrong_address_is_said_at_once() -> None:
+    with pytest.raises(psycopg.OperationalError, match="nowhere"):
+        pgq.connect("host=/nowhere dbname=x")
+
+
+def test_a_connection_that_broke_while_idle_is_replaced(
+    client: pgq.PooledClient, db: psycopg.Connection
+) -> None:
+    client.create_queue("orders")
+    client.publish("orders", 1)
+    db.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where application_name = 'pgq' and datname = current_database()"
+    )
+    client.publish("orders", 2)
+    assert len(client.claim("orders", n=9)) == 2
