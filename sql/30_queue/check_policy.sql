@@ -8,6 +8,11 @@ declare
     v_hint text;
 begin
     case
+        when not (isfinite(policy.lease) and isfinite(policy.backoff)
+                  and isfinite(policy.max_backoff) and isfinite(policy.retention)
+                  and isfinite(policy.dedup_window)) then
+            v_problem := 'intervals must be finite';
+            v_hint := 'Use a long one, such as ''10 years''.';
         when policy.lease is null or policy.lease <= interval '0' then
             v_problem := 'lease must be longer than zero';
             v_hint := 'A lease is the time a consumer has for its messages, such as ''30 s''.';

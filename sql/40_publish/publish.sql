@@ -20,6 +20,9 @@ declare
     v_id bigint := nextval('pgq.message_id');
     v_first bigint;
 begin
+    if topic is null then
+        perform pgq._check_topic(topic);
+    end if;
     if payload is null or priority is null or priority not between -1000 and 1000
        or delay < interval '0' or expires_in <= interval '0'
     then

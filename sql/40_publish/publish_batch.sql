@@ -24,6 +24,9 @@ declare
     v_firsts bigint[];
     v_key record;
 begin
+    if topic is null then
+        perform pgq._check_topic(topic);
+    end if;
     if v_count is null or v_count not between 1 and 100000 or array_ndims(payloads) <> 1 then
         raise exception 'a batch has 1 to 100000 payloads, not %', coalesce(v_count, 0)
             using errcode = 'invalid_parameter_value',

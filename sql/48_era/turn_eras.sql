@@ -1,6 +1,6 @@
--- Empties the slot whose messages are past retention, and begins a new era when the current one
--- has lasted as long. Retention is the longest of all queues: the log is shared.
-create or replace function pgq._turn_eras(now timestamptz) returns void
+-- Asks for the slot to be emptied whose messages are past retention, and begins a new era when the
+-- current one has lasted as long. Retention is the longest of all queues: the log is shared.
+create or replace function pgq._turn_eras(now timestamptz, emptying boolean) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -8,7 +8,6 @@ declare
     v_number bigint := pg_sequence_last_value('pgq.era_number');
     v_retention interval;
     v_started timestamptz;
-    v_old record;
 begin
     -- An old snapshot does not see what has come back since (a replay), and would truncate it.
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -27,22 +26,15 @@ begin
     end if;
     select coalesce(max(q.retention), interval '1 day') into v_retention from pgq.queue q;
 
-    -- An era's messages are old enough when the era after it is.
-    for v_old in
-        select e.slot, e.number from pgq.era e
-        join pgq.era n on n.number = e.number + 1
-        where e.number < v_number and e.emptied_at is null
-          and n.started_at + v_retention <= now and coalesce(e.retry_at, now) <= now
-        order by e.number
-    loop
-        if pgq._empty_slot(v_old.slot) then
-            update pgq.era e set emptied_at = _turn_eras.now, retry_at = null
-            where e.slot = v_old.slot;
-        else
-            update pgq.era e set retry_at = _turn_eras.now + interval '10 s'
-            where e.slot = v_old.slot;
-        end if;
-    end loop;
+    -- An era's messages are old enough when the era after it is. The update has a trigger that
+    -- empties the slot when the transaction commits, and not before: it locks the slot.
+    if emptying then
+        update pgq.era e set retry_at = _turn_eras.now + interval '10 s'
+        from pgq.era n
+        where n.number = e.number + 1 and e.number < v_number and e.emptied_at is null
+          and n.started_at + v_retention <= _turn_eras.now
+          and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now;
+    end if;
 
     if v_started + v_retention <= now
        and not exists (select from pgq.era e
@@ -58,6 +50,6 @@ begin
     end if;
 end
 $$;
-comment on function pgq._turn_eras(timestamptz) is
-    'Empties what is past retention and begins a new era when it is time.';
-revoke all on function pgq._turn_eras(timestamptz) from public;
+comment on function pgq._turn_eras(timestamptz, boolean) is
+    'Has the slot emptied that is past retention and begins a new era when it is time.';
+revoke all on function pgq._turn_eras(timestamptz, boolean) from public;

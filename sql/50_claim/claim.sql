@@ -71,14 +71,9 @@ begin
     if current_setting('pgq.tick', true) is distinct from v_tick then
         perform set_config('pgq.tick', v_tick, false);
         perform pgq._upkeep(v_queue, 10000, v_now);
-        -- Truncating a slot locks it until the transaction ends. So only a claim that looks like
-        -- a transaction of its own does that, and only while the search for unfinished messages
-        -- is short; maintain() has no such scruples.
-        if statement_timestamp() = transaction_timestamp()
-           and pg_relation_size('pgq.ready') < 67108864
-        then
-            perform pgq._turn_eras(v_now);
-        end if;
+        -- Emptying a slot means to look for its unfinished messages: with a huge backlog that is
+        -- left to maintain().
+        perform pgq._turn_eras(v_now, pg_relation_size('pgq.ready') < 67108864);
     end if;
     for i in 1 .. 5 loop
         if filter is null then

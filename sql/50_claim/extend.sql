@@ -13,7 +13,8 @@ begin
                   hint = 'To give messages back use pgq.nack.';
     end if;
     update pgq.lease l
-    set until = v_now + coalesce(extend.lease, q.lease)
+    -- Never shorter: the token stands where the lease was to end, and is not looked for before.
+    set until = greatest(l.until, v_now + coalesce(extend.lease, q.lease))
     from pgq.queue q
     where l.lease_id = extend.lease_id and q.queue_id = l.queue_id;
     if not found then

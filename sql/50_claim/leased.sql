@@ -25,7 +25,7 @@ begin
         cross join lateral unnest(l.ids) r
         join pgq.message m on m.id >= lower(r) and m.id < upper(r)
         where l.lease_id = leased.lease_id
-        order by m.priority desc, m.id;
+        order by m.priority desc, l.attempt > 1 desc, m.id;
     get diagnostics v_count = row_count;
     if v_count < v_size then
         perform pgq._refuse_snapshot();

@@ -135,6 +135,7 @@ select is(pgq.extend(:lease), pgq.now() + interval '30 s', 'a lease is extended 
 select t.advance('29 s');
 select is(t.take('work'), null, 'and holds its messages for longer');
 select is(pgq.extend(:lease, '1 h'), pgq.now() + interval '1 h', 'or for as long as one asks');
+select is(pgq.extend(:lease, '1 min'), pgq.now() + interval '1 h', 'never for a shorter time');
 select t.advance('59 min');
 select is(t.take('work'), null, 'however long');
 select is((select lease_until from pgq.leased(:lease)), pgq.now() + interval '1 min',
