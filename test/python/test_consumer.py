@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import subprocess
@@ -199,9 +198,9 @@ def test_a_handler_that_raises_affects_no_other_message(
             raise pgq.Retry(delay=timedelta(0))
 
     handler = Handler(act)
-    with caplog.at_level(logging.CRITICAL, "pgq"):
-        with pgq.Consumer(orders, "orders", handler, concurrency=concurrency):
-            wait_for(lambda: tried.count("bad") == 3 and tried.count("later") == 2)
+    with pgq.Consumer(orders, "orders", handler, concurrency=concurrency):
+        wait_for(lambda: tried.count("bad") == 3 and tried.count("later") == 2)
+    assert "failed with message" in caplog.text
     assert sorted(handler.seen) == ["a", "c", "later"]
     rows = db.execute("select payload, reason, error, attempts from pgq.dead_letter").fetchall()
     assert sorted(rows) == [
@@ -239,7 +238,7 @@ def test_a_lease_is_renewed_while_a_handler_runs(
 ) -> None:
     orders.publish("orders", 1)
     handler = Handler(lambda message: time.sleep(1.2))
-    options = {"concurrency": concurrency, "lease": timedelta(milliseconds=400)}
+    options: dict[str, Any] = {"concurrency": concurrency, "lease": timedelta(milliseconds=400)}
     with pgq.Consumer(orders, "orders", handler, **options):
         time.sleep(0.8)
         assert not orders.claim("orders")
@@ -325,7 +324,7 @@ def test_an_idle_consumer_asks_nothing_and_is_woken_at_once(
 
 def test_a_consumer_without_notifications_polls(orders: pgq.PooledClient) -> None:
     handler = Handler()
-    options = {"notifications": False, "poll_interval": timedelta(milliseconds=50)}
+    options: dict[str, Any] = {"notifications": False, "poll_interval": timedelta(milliseconds=50)}
     with pgq.Consumer(orders, "orders", handler, **options):
         time.sleep(0.2)
         orders.publish("orders", 1)
@@ -507,9 +506,9 @@ def test_a_closed_client_leaves_no_connection_behind(
         "select count(*) from pg_stat_activity"
         " where datname = current_database() and application_name = 'other'"
     )
-    with pgq.connect(dsn, application_name="other") as client:
-        with pgq.Consumer(client, "orders", Handler()):
-            wait_for(lambda: client.listener.hears)
+    client = pgq.connect(dsn, application_name="other")
+    with client, pgq.Consumer(client, "orders", Handler()):
+        wait_for(lambda: client.listener.hears)
     wait_for(lambda: db.execute(count).fetchone() == (0,))
 
 

@@ -17,18 +17,27 @@ from pgq.errors import (
     LeaseLost,
     NoQueue,
     PgqError,
+    PublishFailed,
     QueueExists,
     QueueNotFound,
     RequestTimeout,
 )
 from pgq.filters import Condition, F, Filter, ago
 from pgq.message import Draft, Message
+from pgq.publisher import Publisher
+from pgq.publisher_async import AsyncPublisher
+from pgq.subscriber import Subscriber, SubscriptionManager
+from pgq.subscriber_async import AsyncSubscriber, AsyncSubscriptionManager
+from pgq.workers import run_processes
 
 __all__ = [
     "AsyncBatch",
     "AsyncClient",
     "AsyncConsumer",
     "AsyncPooledClient",
+    "AsyncPublisher",
+    "AsyncSubscriber",
+    "AsyncSubscriptionManager",
     "Batch",
     "CircuitBreaker",
     "CircuitOpen",
@@ -45,15 +54,20 @@ __all__ = [
     "NoQueue",
     "PgqError",
     "PooledClient",
+    "PublishFailed",
+    "Publisher",
     "QueueExists",
     "QueueNotFound",
     "Reject",
     "RequestTimeout",
     "Retry",
+    "Subscriber",
+    "SubscriptionManager",
     "__version__",
     "ago",
     "connect",
     "connect_async",
+    "run_processes",
 ]
 
 __version__ = extension_version()

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import inspect
 import signal
-from asyncio import Queue
+from asyncio import Lock, Queue
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
-__all__ = ["NOTIFY_SECONDS", "Event", "Queue", "Task", "caller", "on_signals"]
+__all__ = ["NOTIFY_SECONDS", "Event", "Lock", "Queue", "Task", "caller", "on_signals"]
 
 #: How long to wait for notifications at a time: a task can be cancelled meanwhile.
 NOTIFY_SECONDS = 3600.0

@@ -10,12 +10,13 @@ from queue import SimpleQueue as Queue
 from types import FrameType
 from typing import Any
 
-__all__ = ["NOTIFY_SECONDS", "Event", "Queue", "Task", "caller", "on_signals"]
+__all__ = ["NOTIFY_SECONDS", "Event", "Lock", "Queue", "Task", "caller", "on_signals"]
 
 #: How long to wait for notifications at a time: a thread has to look whether it should stop.
 NOTIFY_SECONDS = 0.25
 
 Event = threading.Event
+Lock = threading.Lock
 
 
 class Task:

@@ -21,6 +21,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from pgq import _sql, _trace
+from pgq._threads import Lock
 from pgq.batch import Batch
 from pgq.breaker import CircuitBreaker
 from pgq.config import ConsumerConfig
@@ -456,7 +457,7 @@ class PooledClient(Client):
         conninfo: str = "",
         *,
         pool_size: int = 10,
-        timeout: timedelta = timedelta(seconds=30),
+        timeout: timedelta = timedelta(seconds=10),
         breaker: CircuitBreaker | None = None,
         **options: Any,
     ) -> None:
@@ -469,12 +470,15 @@ class PooledClient(Client):
             min_size=1,
             max_size=pool_size,
             timeout=timeout.total_seconds(),
+            # Its pauses double for as long: after that the next call tries anew.
+            reconnect_timeout=10,
             check=_check,
             open=False,
             name="pgq",
         )
         self._listener: Listener | None = None
         self._reply_queue: str | None = None
+        self._reply_lock = Lock()
 
     def open(self) -> Self:
         """Connect, and raise what is wrong if that fails."""
@@ -579,11 +583,12 @@ class PooledClient(Client):
             source.close()
 
     def _own_queue(self) -> str:
-        if self._reply_queue is None:
-            name = f"reply-{uuid4().hex}"
-            self.create_queue(name, journal="failures", on_expiry="discard")
-            self._reply_queue = name
-        return self._reply_queue
+        with self._reply_lock:
+            if self._reply_queue is None:
+                name = f"reply-{uuid4().hex}"
+                self.create_queue(name, journal="failures", on_expiry="discard")
+                self._reply_queue = name
+            return self._reply_queue
 
     @contextmanager
     def _session(self) -> Iterator[Conn]:
@@ -631,7 +636,7 @@ def connect(
     conninfo: str = "",
     *,
     pool_size: int = 10,
-    timeout: timedelta = timedelta(seconds=30),
+    timeout: timedelta = timedelta(seconds=10),
     breaker: CircuitBreaker | None = None,
     **options: Any,
 ) -> PooledClient:

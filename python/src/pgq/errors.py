@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import psycopg
+
+if TYPE_CHECKING:
+    from pgq.message import Draft
 
 __all__ = [
     "BY_SQLSTATE",
@@ -13,6 +17,7 @@ __all__ = [
     "LeaseLost",
     "NoQueue",
     "PgqError",
+    "PublishFailed",
     "QueueExists",
     "QueueNotFound",
     "RequestTimeout",
@@ -75,6 +80,15 @@ class CircuitOpen(PgqError):
 
 class RequestTimeout(PgqError, TimeoutError):
     """No reply came in time."""
+
+
+class PublishFailed(PgqError):
+    """The database refused some messages of a `Publisher`; `drafts` are these."""
+
+    def __init__(self, cause: Exception, drafts: Sequence[Draft]) -> None:
+        super().__init__(f"{len(drafts)} messages were refused, the last one because: {cause}")
+        self.drafts = list(drafts)
+        self.__cause__ = cause
 
 
 BY_SQLSTATE: dict[str, type[PgqError]] = {

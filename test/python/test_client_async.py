@@ -1,0 +1,278 @@
+"""The client and the consumers on asyncio: what differs from those on threads."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+import pytest_asyncio
+
+import pgq
+from harness.paths import ROOT
+from harness.server import SETTINGS
+from pgq import Draft, F, Message, embedded
+
+SHORT = timedelta(milliseconds=100)
+
+
+async def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        await asyncio.sleep(0.01)
+
+
+@pytest_asyncio.fixture
+async def orders(async_client: pgq.AsyncPooledClient) -> AsyncIterator[pgq.AsyncPooledClient]:
+    await async_client.create_queue("orders", backoff=SHORT, max_backoff=SHORT)
+    yield async_client
+
+
+def states(db: psycopg.Connection) -> list[tuple[Any, ...]]:
+    return db.execute("select state, attempt from pgq.message_state order by id").fetchall()
+
+
+class Handler:
+    """Remembers what it was called with."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    async def __call__(self, message: Message) -> None:
+        self.seen.append(message.payload)
+
+    def has(self, *payloads: Any) -> Callable[[], bool]:
+        return lambda: sorted(self.seen) == sorted(payloads)
+
+
+async def test_a_message_lives_and_is_done(
+    orders: pgq.AsyncPooledClient, db: psycopg.Connection
+) -> None:
+    await orders.publish("orders", {"amount": 101})
+    await orders.publish_many(Draft(topic="orders", payload={"amount": n}) for n in range(99))
+    async with await orders.claim("orders", F.payload.amount > 100, n=10) as batch:
+        assert [message.payload for message in batch] == [{"amount": 101}]
+    async with await orders.claim("orders", n=200) as batch:
+        assert len(batch) == 99
+        await batch.extend()
+        await batch.ack(batch[0])
+    assert states(db) == []
+
+
+async def test_a_lent_connection_is_never_committed(
+    orders: pgq.AsyncPooledClient, dsn: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(dsn) as conn:
+        await pgq.AsyncClient(conn).publish("orders", 1)
+        await conn.rollback()
+    assert not await orders.claim("orders")
+
+
+async def test_a_transaction_of_the_pool_is_one(orders: pgq.AsyncPooledClient) -> None:
+    async with orders.transaction() as tx:
+        await tx.publish("orders", 1)
+        assert not await orders.claim("orders")
+    assert await orders.claim("orders")
+
+
+async def test_a_loop_acknowledges_what_it_has_passed(
+    orders: pgq.AsyncPooledClient, db: psycopg.Connection
+) -> None:
+    await orders.publish_batch("orders", list(range(250)))
+    seen = [message.payload async for message in orders.consume("orders", drain=True)]
+    assert seen == list(range(250))
+    assert states(db) == []
+
+
+async def test_a_loop_that_fails_refuses_the_message_in_hand(
+    orders: pgq.AsyncPooledClient, db: psycopg.Connection
+) -> None:
+    await orders.publish_batch("orders", [1, 2, 3])
+
+    async def fail() -> None:
+        async with orders.consume("orders") as messages:
+            async for message in messages:
+                if message.payload == 2:
+                    raise ValueError("two")
+
+    with pytest.raises(ValueError, match="two"):
+        await fail()
+    assert states(db) == [("retrying", 1), ("ready", 0)]
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+async def test_a_consumer_handles_what_is_there_and_what_comes(
+    orders: pgq.AsyncPooledClient, db: psycopg.Connection, concurrency: int
+) -> None:
+    await orders.publish_batch("orders", list(range(100)))
+    handler = Handler()
+    async with pgq.AsyncConsumer(orders, "orders", handler, concurrency=concurrency):
+        await wait_for(lambda: len(handler.seen) == 100)
+        await wait_for(lambda: orders.listener.hears)
+        await asyncio.sleep(0.2)
+        await orders.publish("orders", 100)
+        await wait_for(lambda: len(handler.seen) == 101, 5)
+    assert sorted(handler.seen) == list(range(101))
+    assert states(db) == []
+
+
+async def test_a_plain_function_does_not_hold_up_the_loop(orders: pgq.AsyncPooledClient) -> None:
+    seen = []
+
+    def handle(message: Message) -> None:
+        time.sleep(0.3)
+        seen.append(message.payload)
+
+    await orders.publish("orders", 1)
+    async with pgq.AsyncConsumer(orders, "orders", handle):
+        ticks = 0
+        while not seen:
+            await asyncio.sleep(0.01)
+            ticks += 1
+    assert ticks > 10
+
+
+async def test_a_handler_that_raises_affects_no_other_message(
+    orders: pgq.AsyncPooledClient, db: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    await orders.publish_batch("orders", ["a", "bad", "c"])
+    seen = []
+
+    async def handle(message: Message) -> None:
+        seen.append(message.payload)
+        if message.payload == "bad":
+            raise ValueError("spoilt")
+
+    async with pgq.AsyncConsumer(orders, "orders", handle, concurrency=2):
+        await wait_for(lambda: seen.count("bad") == 3)
+    assert seen.count("a") == seen.count("c") == 1
+    assert states(db) == [("dead", 3)]
+
+
+async def test_a_lease_is_renewed_while_a_handler_runs(
+    orders: pgq.AsyncPooledClient, db: psycopg.Connection
+) -> None:
+    done = []
+
+    async def handle(message: Message) -> None:
+        await asyncio.sleep(1.2)
+        done.append(message.payload)
+
+    await orders.publish("orders", 1)
+    lease = timedelta(milliseconds=400)
+    async with pgq.AsyncConsumer(orders, "orders", handle, lease=lease):
+        await wait_for(lambda: done)
+    assert db.execute("select event from pgq.journal").fetchall() == [("ack",)]
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_a_handler_that_takes_longer_than_the_grace_is_cancelled(
+    orders: pgq.AsyncPooledClient,
+    db: psycopg.Connection,
+    concurrency: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cancelled = []
+    begun = asyncio.Event()
+
+    async def handle(message: Message) -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(message.payload)
+            raise
+
+    await orders.publish("orders", 1)
+    options: dict[str, Any] = {"grace": SHORT, "concurrency": concurrency}
+    async with pgq.AsyncConsumer(orders, "orders", handle, **options):
+        await begun.wait()
+    assert cancelled == [1]
+    assert states(db) == [("ready", 0)]
+
+
+async def test_a_listener_whose_backend_is_killed_misses_nothing(
+    orders: pgq.AsyncPooledClient, db: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler = Handler()
+    async with pgq.AsyncConsumer(orders, "orders", handler):
+        await wait_for(lambda: orders.listener.hears)
+        db.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and query = 'listen pgq'"
+        )
+        await orders.publish("orders", 1)
+        await wait_for(handler.has(1))
+        await wait_for(lambda: orders.listener.hears)
+        await orders.publish("orders", 2)
+        await wait_for(handler.has(1, 2))
+
+
+async def test_a_consumer_survives_a_crash_of_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    handler = Handler()
+    with embedded.start(extension_dir=ROOT, settings=SETTINGS) as server:
+        with psycopg.connect(server.dsn(), autocommit=True) as conn:
+            conn.execute("create extension pgq")
+        async with await pgq.connect_async(server.dsn()) as client:
+            await client.create_queue("orders")
+            async with pgq.AsyncConsumer(client, "orders", handler):
+                await client.publish("orders", 1)
+                await wait_for(handler.has(1))
+                await asyncio.to_thread(server.kill)
+                await asyncio.sleep(0.3)
+                await asyncio.to_thread(server.start)
+                with psycopg.connect(server.dsn(), autocommit=True) as conn:
+                    conn.execute("select pgq.publish('orders', '2')")
+                await wait_for(lambda: 2 in handler.seen)
+
+
+async def test_messages_are_published_together(
+    orders: pgq.AsyncPooledClient, db: psycopg.Connection
+) -> None:
+    async with pgq.AsyncPublisher(orders, size=10, delay=SHORT) as publisher:
+        await asyncio.gather(*(publisher.publish("orders", number) for number in range(25)))
+        await wait_for(lambda: publisher.waiting == 0)
+        await publisher.publish("orders", 25)
+    assert db.execute("select count(*) from pgq.message").fetchone() == (26,)
+
+
+async def test_subscribers_hear_what_they_asked_for(async_client: pgq.AsyncPooledClient) -> None:
+    class Ear:
+        subscriber_id = "ear"
+
+        def __init__(self) -> None:
+            self.heard: list[Any] = []
+
+        async def on_message(self, message: Message) -> None:
+            self.heard.append(message.payload)
+
+    ear = Ear()
+    async with pgq.AsyncSubscriptionManager(async_client) as manager:
+        assert await manager.subscribe("news.*", ear)
+        await async_client.publish("news.sport", 1)
+        await wait_for(lambda: ear.heard == [1])
+        assert await manager.unsubscribe_all("ear") == 1
+
+
+async def test_a_question_is_answered(
+    async_client: pgq.AsyncPooledClient, db: psycopg.Connection
+) -> None:
+    await async_client.create_queue("sum")
+
+    async def answer(message: Message) -> None:
+        await async_client.reply(message, sum(message.payload))
+
+    async with pgq.AsyncConsumer(async_client, "sum", answer, concurrency=2):
+        replies = await asyncio.gather(
+            *(async_client.request("sum", [n, 1], timeout=timedelta(seconds=20)) for n in range(5))
+        )
+    assert [reply.payload for reply in replies] == [1, 2, 3, 4, 5]
+    await async_client.close()
+    assert db.execute("select name from pgq.queue").fetchall() == [("sum",)]
