@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import (
     backlog,
+    client,
     cluster,
     cost,
     fanout,
@@ -30,7 +31,7 @@ from bench import (
 )
 from harness.paths import CACHE
 
-MODULES = (cost, growth, snapshot, backlog, filters, place, wakeup, notify, fanout)
+MODULES = (cost, growth, snapshot, backlog, filters, place, wakeup, notify, fanout, client)
 
 
 def main() -> int:

@@ -125,7 +125,7 @@ class Source:
         return None
 
     def _begin(self) -> None:
-        if self.config.notifications and not self._joined:
+        if self.config.notifications and not self.config.drain and not self._joined:
             # Listen first, and claim then: what comes between is heard.
             self.client.listener.join(self.topic, self._woken)
             self._joined = True

@@ -1,0 +1,172 @@
+"""Consuming through the Python client, and by a bare loop that calls the same functions."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import psycopg
+
+import pgq
+from bench.cluster import Bench, Session
+from bench.measure import alternate
+from bench.report import Section, number
+from bench.systems import payload
+
+BATCHES = (1, 10, 100)
+LIMIT = 1.3
+PUBLISH = """
+insert into pgq.message (topic, headers, payload)
+select 'orders', '{"type": "order"}', %s::jsonb from generate_series(1, %s)
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Microseconds for each message: of this process, and on the clock."""
+
+    cpu: float
+    clock: float
+
+
+def run(bench: Bench, section: Section) -> None:
+    section.say(
+        "Messages claimed, looked at and acknowledged, for each: client CPU in microseconds, its "
+        "ratio to the bare loop of psycopg, and time in microseconds. The loop is "
+        "`client.consume`, the handler a `Consumer` that calls a function."
+    )
+    rows = []
+    for batch in BATCHES:
+        count = bench.pick(20, 100) * 10 * batch if batch < 100 else bench.pick(4000, 40_000)
+        results = alternate(
+            bench.pick(3, 7),
+            {
+                name: partial(measure, bench, count, batch, consume)
+                for name, consume in {
+                    "psycopg": bare,
+                    "claim": claim,
+                    "loop": loop,
+                    "handler": handler,
+                    "handler, asyncio": handler_async,
+                }.items()
+            },
+        )
+        costs = {name: statistics.median(cost.cpu for cost in all) for name, all in results.items()}
+        for name, all in results.items():
+            ratio = costs[name] / costs["psycopg"]
+            clock = statistics.median(cost.clock for cost in all)
+            rows.append([f"{name}, by {batch}", number(costs[name]), number(ratio), number(clock)])
+        section.at_most(
+            f"client CPU of a loop against bare psycopg, claiming by {batch}",
+            costs["loop"] / costs["psycopg"],
+            LIMIT,
+        )
+        section.guard(
+            "the client costs less than twice bare psycopg", costs["loop"] < 2 * costs["psycopg"]
+        )
+    section.table(["consumer", "client CPU", "ratio", "time"], rows)
+
+
+class Watch:
+    """Measures from the moment when a consumer is connected."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self._clock, self._cpu = time.perf_counter(), used()
+
+    def cost(self, count: int) -> Cost:
+        cpu, clock = used() - self._cpu, time.perf_counter() - self._clock
+        return Cost(cpu / count * 1e6, clock / count * 1e6)
+
+
+def measure(
+    bench: Bench, count: int, batch: int, consume: Callable[[str, int, Watch], int]
+) -> Cost:
+    with bench.database() as dsn:
+        with Session(dsn) as session:
+            session.execute("select pgq.create_queue('orders')")
+            session.execute(PUBLISH, payload(0), count)
+        watch = Watch()
+        done = consume(dsn, batch, watch)
+        cost = watch.cost(count)
+    if done != count:
+        raise AssertionError(f"{done} of {count} messages came")
+    return cost
+
+
+def used() -> float:
+    """Return the CPU time of this process with all its threads, in seconds."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def bare(dsn: str, batch: int, watch: Watch) -> int:
+    done = 0
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        watch.start()
+        while True:
+            rows = conn.execute(
+                "select * from pgq.claim(%s, n => %s)", ("orders", batch)
+            ).fetchall()
+            if not rows:
+                return done
+            for row in rows:
+                done += bool(row[6])
+            conn.execute("select pgq.ack(%s)", (rows[0][0],))
+
+
+def claim(dsn: str, batch: int, watch: Watch) -> int:
+    done = 0
+    with pgq.connect(dsn) as client:
+        watch.start()
+        while True:
+            with client.claim("orders", n=batch) as messages:
+                if not messages:
+                    return done
+                for message in messages:
+                    done += bool(message.payload)
+
+
+def loop(dsn: str, batch: int, watch: Watch) -> int:
+    done = 0
+    with pgq.connect(dsn) as client:
+        watch.start()
+        for message in client.consume("orders", batch_size=batch, drain=True):
+            done += bool(message.payload)
+    return done
+
+
+def handler(dsn: str, batch: int, watch: Watch) -> int:
+    done = 0
+
+    def handle(message: pgq.Message) -> None:
+        nonlocal done
+        done += bool(message.payload)
+
+    with pgq.connect(dsn) as client:
+        watch.start()
+        pgq.Consumer(client, "orders", handle, batch_size=batch, drain=True).run()
+    return done
+
+
+def handler_async(dsn: str, batch: int, watch: Watch) -> int:
+    done = 0
+
+    async def handle(message: pgq.Message) -> None:
+        nonlocal done
+        done += bool(message.payload)
+
+    async def consume() -> None:
+        async with await pgq.connect_async(dsn) as client:
+            watch.start()
+            await pgq.AsyncConsumer(client, "orders", handle, batch_size=batch, drain=True).run()
+
+    asyncio.run(consume())
+    return done
