@@ -88,15 +88,18 @@ begin
         where not exists (select from pgq.group_head h
                           where h.queue_id = g.queue_id and h.group_key = g.group_key)
         union all
-        select 'the head of a group is nowhere', h.queue_id,
-               format('group %s, message %s', h.group_key, h.message_id)
-        from pgq.group_head h
-        where not exists (select from held x
-                          where x.queue_id = h.queue_id and x.place <> 'group_line'
-                            and x.ids @> h.message_id)
-          and not exists (select from pgq.group_stall s
-                          where s.queue_id = h.queue_id and s.group_key = h.group_key
-                            and s.message_id = h.message_id)
+        select 'the head of a group is nowhere', t.queue_id, format('messages %s', t.missing)
+        from (
+            select g.queue_id,
+                   range_agg(int8range(g.message_id, g.message_id + 1))
+                   - coalesce((select range_agg(x.ids) from held x
+                               where x.queue_id = g.queue_id and x.place <> 'group_line'), '{}')
+                   - coalesce((select range_agg(int8range(s.message_id, s.message_id + 1))
+                               from pgq.group_stall s where s.queue_id = g.queue_id), '{}')
+                   as missing
+            from pgq.group_head g group by g.queue_id
+        ) t
+        where t.missing <> '{}'
         union all
         select 'a message of a group is out of turn', x.queue_id, format('message %s', m.id)
         from held x cross join unnest(x.ids) i
