@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -323,3 +324,21 @@ def test_a_connection_that_broke_while_idle_is_replaced(
     )
     client.publish("orders", 2)
     assert len(client.claim("orders", n=9)) == 2
+
+
+def test_many_threads_share_one_connection(dsn: str) -> None:
+    with pgq.connect(dsn, pool_size=1) as client:
+        client.create_queue("orders")
+
+        def work() -> None:
+            for number in range(20):
+                client.publish("orders", number)
+                with client.transaction() as tx:
+                    tx.publish("orders", number)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(client.claim("orders", n=500)) == 160

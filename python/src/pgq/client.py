@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import select
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from uuid import uuid4
 
 import psycopg
 from psycopg import Connection, Cursor
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, scalar_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -426,15 +428,7 @@ class Client:
         repeatable: bool = False,
     ) -> list[Any]:
         """Run a statement and return its rows, made by the factory."""
-        try:
-            with self._session() as conn:
-                cursor = conn.cursor() if factory is None else conn.cursor(row_factory=factory)
-                cursor.execute(statement, parameters)
-                return cursor.fetchall()
-        except psycopg.Error as error:
-            if known := translated(error):
-                raise known from error
-            raise
+        return _run(self._conn, statement, parameters, factory)
 
     def _table(self, statement: LiteralString, *parameters: Any) -> list[Row]:
         return self._rows(statement, *parameters, factory=dict_row, repeatable=True)
@@ -479,6 +473,10 @@ class PooledClient(Client):
         self._listener: Listener | None = None
         self._reply_queue: str | None = None
         self._reply_lock = Lock()
+        self._guard = threading.Lock()
+        self._takers = 0
+        self._spare: Conn | None = None
+        self._closing = False
 
     def open(self) -> Self:
         """Connect, and raise what is wrong if that fails."""
@@ -497,6 +495,11 @@ class PooledClient(Client):
                 self.drop_queue(queue, force=True)
         if listener is not None:
             listener.stop()
+        with self._guard:
+            self._closing = True
+            conn, self._spare = self._spare, None
+        if conn is not None:
+            self._pool.putconn(conn)
         self._pool.close()
 
     def __enter__(self) -> Self:
@@ -517,7 +520,7 @@ class PooledClient(Client):
     @contextmanager
     def transaction(self) -> Iterator[Client]:
         """Yield a client whose calls are one transaction."""
-        with self._pool.connection() as conn, conn.transaction():
+        with self._session() as conn, conn.transaction():
             yield Client(conn)
 
     @property
@@ -592,8 +595,39 @@ class PooledClient(Client):
 
     @contextmanager
     def _session(self) -> Iterator[Conn]:
-        with self._pool.connection() as conn:
+        conn = self._take()
+        try:
             yield conn
+        finally:
+            self._give(conn)
+
+    def _take(self) -> Conn:
+        """Return a connection: the one that was used last, if nobody has it, or the pool's."""
+        with self._guard:
+            self._takers += 1
+            conn, self._spare = self._spare, None
+        try:
+            if conn is not None:
+                try:
+                    _check(conn)
+                    return conn
+                except psycopg.Error:
+                    self._pool.putconn(conn)
+            return self._pool.getconn()
+        except BaseException:
+            with self._guard:
+                self._takers -= 1
+            raise
+
+    def _give(self, conn: Conn) -> None:
+        """Keep the connection for the next call, unless somebody may be waiting for one."""
+        with self._guard:
+            self._takers -= 1
+            keep = self._takers == 0 and self._spare is None and not self._closing
+            if keep and conn.pgconn.transaction_status == TransactionStatus.IDLE:
+                self._spare = conn
+                return
+        self._pool.putconn(conn)
 
     def _rows(
         self,
@@ -606,7 +640,7 @@ class PooledClient(Client):
         if publishing:
             self.breaker.check()
         try:
-            rows = super()._rows(statement, *parameters, factory=factory)
+            rows = self._once(statement, parameters, factory)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             if publishing:
                 self.breaker.failure()
@@ -616,6 +650,13 @@ class PooledClient(Client):
         if publishing:
             self.breaker.success()
         return rows
+
+    def _once(self, statement: LiteralString, parameters: Sequence[Any], factory: Any) -> list[Any]:
+        conn = self._take()
+        try:
+            return _run(conn, statement, parameters, factory)
+        finally:
+            self._give(conn)
 
     def _again(
         self, statement: LiteralString, parameters: Sequence[Any], factory: Any, repeatable: bool
@@ -628,7 +669,7 @@ class PooledClient(Client):
             reraise=True,
         ):
             with attempt:
-                return super()._rows(statement, *parameters, factory=factory)
+                return self._once(statement, parameters, factory)
         raise AssertionError("the last attempt returns or raises")
 
 
@@ -654,10 +695,23 @@ def connect(
     return client.open()
 
 
+def _run(
+    conn: Conn, statement: LiteralString, parameters: Sequence[Any], factory: Any
+) -> list[Any]:
+    try:
+        cursor = conn.cursor() if factory is None else conn.cursor(row_factory=factory)
+        cursor.execute(statement, parameters)
+        return cursor.fetchall()
+    except psycopg.Error as error:
+        if known := translated(error):
+            raise known from error
+        raise
+
+
 def _check(conn: Conn) -> None:
     """Raise if an idle connection is broken; asks the server only if it has said something."""
     poll = select.poll()
-    poll.register(conn.fileno(), select.POLLIN)
+    poll.register(conn.pgconn.socket, select.POLLIN)
     if poll.poll(0):
         ConnectionPool.check_connection(conn)
 

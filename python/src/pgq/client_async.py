@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from uuid import uuid4
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, scalar_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -426,15 +428,7 @@ class AsyncClient:
         repeatable: bool = False,
     ) -> list[Any]:
         """Run a statement and return its rows, made by the factory."""
-        try:
-            async with self._session() as conn:
-                cursor = conn.cursor() if factory is None else conn.cursor(row_factory=factory)
-                await cursor.execute(statement, parameters)
-                return await cursor.fetchall()
-        except psycopg.Error as error:
-            if known := translated(error):
-                raise known from error
-            raise
+        return await _run(self._conn, statement, parameters, factory)
 
     async def _table(self, statement: LiteralString, *parameters: Any) -> list[Row]:
         return await self._rows(statement, *parameters, factory=dict_row, repeatable=True)
@@ -479,6 +473,10 @@ class AsyncPooledClient(AsyncClient):
         self._listener: AsyncListener | None = None
         self._reply_queue: str | None = None
         self._reply_lock = Lock()
+        self._guard = threading.Lock()
+        self._takers = 0
+        self._spare: Conn | None = None
+        self._closing = False
 
     async def open(self) -> Self:
         """Connect, and raise what is wrong if that fails."""
@@ -497,6 +495,11 @@ class AsyncPooledClient(AsyncClient):
                 await self.drop_queue(queue, force=True)
         if listener is not None:
             await listener.stop()
+        with self._guard:
+            self._closing = True
+            conn, self._spare = self._spare, None
+        if conn is not None:
+            await self._pool.putconn(conn)
         await self._pool.close()
 
     async def __aenter__(self) -> Self:
@@ -517,7 +520,7 @@ class AsyncPooledClient(AsyncClient):
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncClient]:
         """Yield a client whose calls are one transaction."""
-        async with self._pool.connection() as conn, conn.transaction():
+        async with self._session() as conn, conn.transaction():
             yield AsyncClient(conn)
 
     @property
@@ -592,8 +595,39 @@ class AsyncPooledClient(AsyncClient):
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Conn]:
-        async with self._pool.connection() as conn:
+        conn = await self._take()
+        try:
             yield conn
+        finally:
+            await self._give(conn)
+
+    async def _take(self) -> Conn:
+        """Return a connection: the one that was used last, if nobody has it, or the pool's."""
+        with self._guard:
+            self._takers += 1
+            conn, self._spare = self._spare, None
+        try:
+            if conn is not None:
+                try:
+                    await _check(conn)
+                    return conn
+                except psycopg.Error:
+                    await self._pool.putconn(conn)
+            return await self._pool.getconn()
+        except BaseException:
+            with self._guard:
+                self._takers -= 1
+            raise
+
+    async def _give(self, conn: Conn) -> None:
+        """Keep the connection for the next call, unless somebody may be waiting for one."""
+        with self._guard:
+            self._takers -= 1
+            keep = self._takers == 0 and self._spare is None and not self._closing
+            if keep and conn.pgconn.transaction_status == TransactionStatus.IDLE:
+                self._spare = conn
+                return
+        await self._pool.putconn(conn)
 
     async def _rows(
         self,
@@ -606,7 +640,7 @@ class AsyncPooledClient(AsyncClient):
         if publishing:
             self.breaker.check()
         try:
-            rows = await super()._rows(statement, *parameters, factory=factory)
+            rows = await self._once(statement, parameters, factory)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             if publishing:
                 self.breaker.failure()
@@ -616,6 +650,15 @@ class AsyncPooledClient(AsyncClient):
         if publishing:
             self.breaker.success()
         return rows
+
+    async def _once(
+        self, statement: LiteralString, parameters: Sequence[Any], factory: Any
+    ) -> list[Any]:
+        conn = await self._take()
+        try:
+            return await _run(conn, statement, parameters, factory)
+        finally:
+            await self._give(conn)
 
     async def _again(
         self, statement: LiteralString, parameters: Sequence[Any], factory: Any, repeatable: bool
@@ -628,7 +671,7 @@ class AsyncPooledClient(AsyncClient):
             reraise=True,
         ):
             with attempt:
-                return await super()._rows(statement, *parameters, factory=factory)
+                return await self._once(statement, parameters, factory)
         raise AssertionError("the last attempt returns or raises")
 
 
@@ -654,10 +697,23 @@ async def connect_async(
     return await client.open()
 
 
+async def _run(
+    conn: Conn, statement: LiteralString, parameters: Sequence[Any], factory: Any
+) -> list[Any]:
+    try:
+        cursor = conn.cursor() if factory is None else conn.cursor(row_factory=factory)
+        await cursor.execute(statement, parameters)
+        return await cursor.fetchall()
+    except psycopg.Error as error:
+        if known := translated(error):
+            raise known from error
+        raise
+
+
 async def _check(conn: Conn) -> None:
     """Raise if an idle connection is broken; asks the server only if it has said something."""
     poll = select.poll()
-    poll.register(conn.fileno(), select.POLLIN)
+    poll.register(conn.pgconn.socket, select.POLLIN)
     if poll.poll(0):
         await AsyncConnectionPool.check_connection(conn)
 
