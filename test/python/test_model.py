@@ -1,0 +1,720 @@
+"""Random operations on three connections, each judged against a simple model of the promises.
+
+The model knows what a message may do: become ready when it is due, come back when its lease has
+expired, die after its last attempt or when its time is over; all else only because somebody has
+said so. Before and after every operation the state is read, on the connection itself and by an
+observer who sees what is committed: every difference has to be one that the model allows. So a
+message that is lost, doubled, held twice or counted wrongly shows at once, with the steps that led
+there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, ClassVar
+
+import psycopg
+from conftest import Connect
+from hypothesis import HealthCheck, event, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+EXAMPLES = int(os.environ.get("PGQ_EXAMPLES", "25"))
+STEPS = int(os.environ.get("PGQ_STEPS", "40"))
+MAX_ATTEMPTS = 3
+LEASE = 10
+
+# A clock that stands still between the steps, the same for all sessions and snapshots.
+CLOCK = """
+create sequence public.clock minvalue 0;
+select setval('public.clock', 0);
+create or replace function pgq.now() returns timestamptz
+language sql volatile parallel safe
+return timestamptz '2030-01-01 00:00:00+00'
+    + pg_sequence_last_value('public.clock'::regclass) * interval '1 s';
+"""
+# What is remembered only after many messages is remembered after a few, and nobody waits for long.
+HASTE = """
+do $$
+declare
+    v_function record;
+begin
+    for v_function in
+        select replace(replace(replace(
+                   pg_get_functiondef(p.oid), 'v_tested >= 500', 'v_tested >= 3'),
+                   '>= 512', '>= 3'), '200ms', '5ms') as definition
+        from pg_proc p where p.pronamespace = 'pgq'::regnamespace
+          and p.proname in ('_take', '_take_matching', '_await_rows')
+        union all
+        select replace(pg_get_functiondef('pgq._empty_slot'::regproc), '50ms', '5ms')
+    loop
+        execute v_function.definition;
+    end loop;
+end
+$$
+"""
+
+kinds = st.integers(0, 2)
+headers = st.fixed_dictionaries({}, optional={"k": kinds, "z": st.sampled_from(["a", "b"])})
+filters = st.one_of(
+    st.none(),
+    st.fixed_dictionaries({"k": kinds}),
+    st.fixed_dictionaries({"z": st.sampled_from(["a", "b"])}),
+    st.fixed_dictionaries({"k": kinds, "z": st.sampled_from(["a", "b"])}),
+)
+connections = st.integers(0, 2)
+picks = st.integers(0, 10**6)
+delays = st.sampled_from([None, None, None, 1, 30])
+expiries = st.sampled_from([None, None, None, 5, 60])
+priorities = st.sampled_from([0, 0, 0, 5, -1])
+
+
+def matches(document: dict[str, Any] | None, found: dict[str, Any]) -> bool:
+    return all(key in found and found[key] == value for key, value in (document or {}).items())
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a message is; until is when it is due, or when its lease ends."""
+
+    state: str
+    attempt: int
+    until: float | None = None
+    lease: int | None = None
+
+
+@dataclass
+class Facts:
+    """What never changes about a message, apart from that a replay may revive it."""
+
+    priority: int
+    headers: dict[str, Any]
+    expires: float | None
+    revived: bool = False
+
+
+View = dict[int, Place]
+
+
+@dataclass
+class Session:
+    conn: psycopg.Connection
+    open: bool = False
+    repeatable: bool = False
+    # What the open transaction has moved, as it sees it.
+    touched: dict[int, Place | None] = field(default_factory=dict)
+    facts: dict[int, Facts] = field(default_factory=dict)
+
+
+class Refused(Exception):
+    """The operation failed in a way that is allowed, and has changed nothing."""
+
+
+class Model(RuleBasedStateMachine):
+    connect: ClassVar[Connect]
+    numbers: ClassVar[count[int]] = count(1)
+    sessions: ClassVar[list[Session]] = []
+    observer: ClassVar[psycopg.Connection]
+    clock: ClassVar[float] = 0
+
+    @classmethod
+    def prepare(cls, connect: Connect) -> None:
+        cls.observer = connect()
+        cls.observer.execute(CLOCK)
+        cls.observer.execute(HASTE)
+        # The views guess at large sets: neither compile for them nor start workers.
+        cls.observer.execute("set jit = off; set max_parallel_workers_per_gather = 0")
+        cls.sessions = [Session(connect()) for _ in range(3)]
+        for session in cls.sessions:
+            session.conn.execute("set jit = off; set max_parallel_workers_per_gather = 0")
+            session.conn.execute("set lock_timeout = '20ms'")
+            session.conn.execute("set client_min_messages = error")
+
+    @initialize(
+        lanes=st.sampled_from([[], ["k"], ["z", "k"]]),
+        set_size=st.integers(1, 4),
+        on_expiry=st.sampled_from(["dead_letter", "discard"]),
+    )
+    def begin(self, lanes: list[str], set_size: int, on_expiry: str) -> None:
+        self.queue = f"q{next(self.numbers)}"
+        self.on_expiry = on_expiry
+        self.paused = False
+        self.steps = 0
+        self.facts: dict[int, Facts] = {}
+        self.leases: list[int] = []
+        self.committed: View = {}
+        for session in self.sessions:
+            session.open = session.repeatable = False
+            session.touched, session.facts = {}, {}
+        self.observer.execute(
+            "select pgq.create_queue(%s, lane_keys => %s, lease => %s * interval '1 s',"
+            " max_attempts => %s, backoff => '2 s', retention => '0', set_size => %s,"
+            " on_expiry => %s)",
+            [self.queue, lanes, LEASE, MAX_ATTEMPTS, set_size, on_expiry],
+        )
+
+    # Looking
+
+    def now(self) -> float:
+        return type(self).clock
+
+    def view(self, conn: psycopg.Connection) -> View:
+        rows = conn.execute(
+            "select id, state, attempt, lease_id,"
+            " extract(epoch from until - timestamptz '2030-01-01 00:00:00+00')::float8"
+            " from pgq.message_state where queue = %s",
+            [self.queue],
+        ).fetchall()
+        found = {}
+        for message_id, state, attempt, lease, until in rows:
+            if state in ("delayed", "retrying"):
+                state = "scheduled"
+            if state in ("ready", "dead"):
+                until = None
+            found[message_id] = Place(state, attempt, until, lease)
+        assert len(found) == len(rows), "a message is in two places"
+        return found
+
+    def fate(self, message_id: int, place: Place, facts: Facts) -> list[Place | None]:
+        """All that may become of a message by itself, up to now."""
+        now, fates, i = self.now(), [place], 0
+        gone = False
+        while i < len(fates):
+            at, i = fates[i], i + 1
+            due = at.until is not None and at.until <= now
+            if at.state == "leased" and due:
+                fates.append(Place("ready" if at.attempt < MAX_ATTEMPTS else "dead", at.attempt))
+            elif at.state == "scheduled" and due:
+                fates.append(Place("ready", at.attempt))
+            elif at.state == "ready" and self.expired(facts):
+                if self.on_expiry == "discard":
+                    gone = True
+                else:
+                    fates.append(Place("dead", at.attempt))
+        return [*fates, None] if gone else list(fates)
+
+    def expired(self, facts: Facts) -> bool:
+        return facts.expires is not None and facts.expires <= self.now() and not facts.revived
+
+    def known(self, session: Session | None) -> dict[int, Facts]:
+        return self.facts | (session.facts if session else {})
+
+    def judge(
+        self,
+        session: Session,
+        before: View,
+        after: View,
+        said: dict[int, Place | None],
+    ) -> None:
+        """Every difference was said, or is a message's own fate."""
+        facts = self.known(session)
+        for message_id in before.keys() | after.keys() | said.keys():
+            was, now_is = before.get(message_id), after.get(message_id)
+            if message_id in said:
+                expected: list[Place | None] = [said[message_id]]
+            elif was is None:
+                raise AssertionError(f"message {message_id} came from nowhere: {now_is}")
+            else:
+                expected = self.fate(message_id, was, facts[message_id])
+            assert any(same(now_is, place) for place in expected), (
+                f"message {message_id} was {was}, is {now_is}, may be {expected}"
+            )
+
+    def perform(
+        self, session: Session, statement: str, arguments: list[Any], *allowed: str
+    ) -> list[Any]:
+        """Run a statement; if it fails as it may, nothing has changed."""
+        others = any(other.open for other in self.sessions if other is not session)
+        codes = {*allowed}
+        if others:
+            codes.add("55P03")  # somebody else has it
+        if session.repeatable:
+            codes |= {"40001"}
+        try:
+            return session.conn.execute(statement, arguments).fetchall()
+        except psycopg.Error as error:
+            if error.sqlstate not in codes:
+                raise
+            event(f"refused with {error.sqlstate}")
+            if session.open:
+                self.end(session, "rollback")
+            else:
+                assert self.view(self.observer) == self.committed
+            raise Refused(error.sqlstate) from None
+
+    def done(self, session: Session, before: View, said: dict[int, Place | None]) -> View:
+        """Judge what an operation has done, for its own session and for everybody."""
+        after = self.view(session.conn)
+        self.judge(session, before, after, said)
+        if session.open:
+            for message_id in before.keys() | after.keys():
+                if before.get(message_id) != after.get(message_id):
+                    session.touched[message_id] = after.get(message_id)
+            assert self.view(self.observer) == self.committed, "seen before the commit"
+        else:
+            self.committed = after
+            self.facts |= session.facts
+            session.facts = {}
+        return after
+
+    # Transactions
+
+    @rule(
+        which=connections,
+        repeatable=st.sampled_from([False, False, False, True]),
+        ending=st.sampled_from(["commit", "commit", "rollback"]),
+    )
+    def begin_or_end(self, which: int, repeatable: bool, ending: str) -> None:
+        session = self.sessions[which]
+        if session.open:
+            self.end(session, ending)
+            return
+        session.conn.execute("begin")
+        if repeatable:
+            session.conn.execute("set transaction isolation level repeatable read")
+        session.open, session.repeatable = True, repeatable
+
+    def end(self, session: Session, ending: str) -> None:
+        session.conn.execute(ending)
+        after = self.view(self.observer)
+        expected: dict[int, Place | None] = dict(self.committed)
+        if ending == "commit":
+            expected |= session.touched
+            self.facts |= session.facts
+        assert after == {key: value for key, value in expected.items() if value is not None}
+        self.committed = after
+        session.open = session.repeatable = False
+        session.touched, session.facts = {}, {}
+
+    # Publishing
+
+    @rule(which=connections, header=headers, priority=priorities, delay=delays, expiry=expiries)
+    def publish(
+        self,
+        which: int,
+        header: dict[str, Any],
+        priority: int,
+        delay: int | None,
+        expiry: int | None,
+    ) -> None:
+        session = self.sessions[which]
+        before = self.view(session.conn)
+        rows = self.attempt(
+            session,
+            "select pgq.publish(%s, '1', %s::jsonb, %s, %s * interval '1 s', %s * interval '1 s')",
+            [self.queue, json.dumps(header), priority, delay, expiry],
+        )
+        self.published(session, before, [row[0] for row in rows], [header], priority, delay, expiry)
+
+    @rule(
+        which=connections,
+        batch=st.lists(headers, min_size=1, max_size=7),
+        priority=priorities,
+        delay=delays,
+        expiry=expiries,
+        insert=st.booleans(),
+    )
+    def publish_batch(
+        self,
+        which: int,
+        batch: list[dict[str, Any]],
+        priority: int,
+        delay: int | None,
+        expiry: int | None,
+        insert: bool,
+    ) -> None:
+        session = self.sessions[which]
+        before = self.view(session.conn)
+        if insert:
+            statement = (
+                "insert into pgq.message"
+                " (topic, payload, headers, priority, deliver_at, expires_at)"
+                " select %s, '1', h, %s, pgq.now() + %s * interval '1 s',"
+                " pgq.now() + %s * interval '1 s' from unnest(%s::jsonb[]) h returning id"
+            )
+            arguments = [self.queue, priority, delay, expiry, [json.dumps(h) for h in batch]]
+        else:
+            statement = (
+                "select * from pgq.publish_batch(%s, array_fill('1'::jsonb, array[%s]),"
+                " %s::jsonb[], %s, %s * interval '1 s', %s * interval '1 s')"
+            )
+            arguments = [
+                self.queue, len(batch), [json.dumps(h) for h in batch], priority, delay, expiry,
+            ]  # fmt: skip
+        rows = self.attempt(session, statement, arguments)
+        self.published(session, before, [row[0] for row in rows], batch, priority, delay, expiry)
+
+    def attempt(self, session: Session, statement: str, arguments: list[Any]) -> list[Any]:
+        try:
+            return self.perform(session, statement, arguments)
+        except Refused:
+            return []
+
+    def published(
+        self,
+        session: Session,
+        before: View,
+        ids: list[int],
+        batch: list[dict[str, Any]],
+        priority: int,
+        delay: int | None,
+        expiry: int | None,
+    ) -> None:
+        if not ids:
+            return  # refused
+        now = self.now()
+        place = Place("scheduled", 0, now + delay) if delay else Place("ready", 0)
+        expires = None if expiry is None else now + expiry
+        for message_id, header in zip(ids, batch, strict=True):
+            session.facts[message_id] = Facts(priority, header, expires)
+        self.done(session, before, dict.fromkeys(ids, place))
+
+    @rule(which=connections, key=st.sampled_from(["a", "b"]))
+    def publish_once(self, which: int, key: str) -> None:
+        session = self.sessions[which]
+        before = self.view(session.conn)
+        rows = self.attempt(
+            session,
+            "select i, (select count(*) from pgq.message m where m.id = i) from"
+            " pgq.publish(%s, '1', dedup_key => %s) i",
+            [self.queue, key],
+        )
+        if rows:
+            message_id = rows[0][0]
+            assert message_id is not None
+            if message_id in self.known(session):
+                self.done(session, before, {})  # said before: nothing is delivered
+            else:
+                session.facts[message_id] = Facts(0, {}, None)
+                self.done(session, before, {message_id: Place("ready", 0)})
+
+    # Consuming
+
+    @rule(which=connections, n=st.sampled_from([1, 2, 3, 20]))
+    def claim_any(self, which: int, n: int) -> None:
+        self.claim(which, None, n)
+
+    @rule(which=connections, document=filters, n=st.sampled_from([1, 2, 3, 20]))
+    def claim_some(self, which: int, document: dict[str, Any] | None, n: int) -> None:
+        self.claim(which, document, n)
+
+    def claim(self, which: int, document: dict[str, Any] | None, n: int) -> None:
+        session = self.sessions[which]
+        before = self.view(session.conn)
+        try:
+            rows = self.perform(
+                session,
+                "select lease_id, id, priority, attempt, headers from"
+                " pgq.claim(%s, %s::jsonb, n => %s)",
+                [self.queue, None if document is None else json.dumps(document), n],
+            )
+        except Refused:
+            return
+        said: dict[int, Place | None] = {}
+        facts = self.known(session)
+        assert len(rows) <= n
+        assert len({row[0] for row in rows}) <= 1
+        for lease, message_id, priority, attempt, header in rows:
+            fact, was = facts[message_id], before[message_id]
+            assert message_id not in said, "twice in one claim"
+            assert (priority, header) == (fact.priority, fact.headers)
+            assert matches(document, header), "does not match the filter"
+            assert not self.expired(fact), "delivered after its time"
+            ready = [p for p in self.fate(message_id, was, fact) if p and p.state == "ready"]
+            assert ready, f"message {message_id} was {was}: not to be had"
+            assert attempt == ready[0].attempt + 1
+            said[message_id] = Place("leased", attempt, self.now() + LEASE, lease)
+            if lease not in self.leases:
+                self.leases.append(lease)
+        # Of one priority the sets are in order, and sets of a batch may overlap.
+        assert [row[2] for row in rows] == sorted((row[2] for row in rows), reverse=True)
+        event("claimed something" if rows else "claimed nothing")
+        if self.paused and not session.repeatable:
+            assert not rows, "delivered while paused"
+        after = self.done(session, before, said)
+        alone = not any(other.open for other in self.sessions if other is not session)
+        if len(rows) < n and alone and not self.paused and not session.repeatable:
+            missed = [
+                message_id
+                for message_id, place in after.items()
+                if matches(document, facts[message_id].headers)
+                and not self.expired(facts[message_id])
+                and (place.state == "ready" or (not rows and self.available(message_id, place)))
+            ]
+            assert not missed, f"not found: {missed}"
+
+    def available(self, message_id: int, place: Place) -> bool:
+        fates = self.fate(message_id, place, self.facts.get(message_id) or Facts(0, {}, None))
+        return any(p is not None and p.state == "ready" for p in fates)
+
+    def choose(self, session: Session, pick: int, part: int | None) -> tuple[int, list[int] | None]:
+        """A lease, perhaps of the past, and all or some or wrong ids."""
+        lease = self.leases[-1 - pick % min(len(self.leases), 6)]
+        if part is None:
+            return lease, None
+        held = sorted(m for m, p in self.view(session.conn).items() if p.lease == lease)
+        ids = [m for i, m in enumerate(held) if part >> (i % 5) & 1]
+        if part % 7 == 0 and self.facts:
+            ids.append(sorted(self.facts)[pick % len(self.facts)])
+        return lease, ids
+
+    def finish_some(
+        self,
+        session: Session,
+        pick: int,
+        part: int | None,
+        statement: str,
+        arguments: list[Any],
+    ) -> tuple[View, list[int]] | None:
+        lease, ids = self.choose(session, pick, part)
+        before = self.view(session.conn)
+        held = [m for m, p in before.items() if p.lease == lease]
+        good = bool(held) if ids is None else set(ids) <= set(held)
+        try:
+            rows = self.perform(session, statement, [lease, ids, *arguments], "QU003")
+        except Refused as refused:
+            if str(refused) == "QU003" and good:
+                raise AssertionError("a good token was refused") from None
+            return None
+        ended = held if ids is None else list(dict.fromkeys(ids))
+        assert good, "a stale token was accepted"
+        assert rows == [(len(ended),)]
+        return before, ended
+
+    @rule(
+        which=connections,
+        pick=picks,
+        part=st.none() | st.integers(0, 31),
+        how=st.sampled_from(["ack", "ack", "nack", "nack", "release", "bury", "extend"]),
+        delay=st.sampled_from([None, 0, 5]),
+    )
+    @precondition(lambda self: self.leases)
+    def settle(self, which: int, pick: int, part: int | None, how: str, delay: int | None) -> None:
+        if how == "ack":
+            self.ack(which, pick, part)
+        elif how == "bury":
+            self.bury(which, pick, part)
+        elif how == "extend":
+            self.extend(which, pick, 30 if delay else None)
+        else:
+            self.nack(which, pick, part, delay, release=how == "release")
+
+    def ack(self, which: int, pick: int, part: int | None) -> None:
+        session = self.sessions[which]
+        if ended := self.finish_some(session, pick, part, "select pgq.ack(%s, %s)", []):
+            self.done(session, ended[0], dict.fromkeys(ended[1]))
+
+    def nack(
+        self, which: int, pick: int, part: int | None, delay: int | None, release: bool
+    ) -> None:
+        session = self.sessions[which]
+        verb = "release" if release else "nack"
+        if release:
+            delay = delay or 0
+        ended = self.finish_some(
+            session, pick, part, f"select pgq.{verb}(%s, %s, delay => %s * interval '1 s')", [delay]
+        )
+        if ended is None:
+            return
+        before, ids = ended
+        said: dict[int, Place | None] = {}
+        for message_id in ids:
+            attempt = before[message_id].attempt - release
+            if not release and attempt >= MAX_ATTEMPTS:
+                said[message_id] = Place("dead", attempt)
+            elif delay == 0:
+                said[message_id] = Place("ready", attempt)
+            else:
+                due = None if delay is None else self.now() + delay
+                said[message_id] = Place("scheduled", attempt, due)
+        self.done(session, before, said)
+
+    def bury(self, which: int, pick: int, part: int | None) -> None:
+        session = self.sessions[which]
+        if ended := self.finish_some(session, pick, part, "select pgq.bury(%s, %s, 'no good')", []):
+            said = {m: Place("dead", ended[0][m].attempt) for m in ended[1]}
+            self.done(session, ended[0], dict(said))
+
+    def extend(self, which: int, pick: int, longer: int | None) -> None:
+        session = self.sessions[which]
+        lease, _ = self.choose(session, pick, None)
+        before = self.view(session.conn)
+        held = {m: p for m, p in before.items() if p.lease == lease}
+        try:
+            self.perform(
+                session, "select pgq.extend(%s, %s * interval '1 s')", [lease, longer], "QU003"
+            )
+        except Refused as refused:
+            if str(refused) == "QU003" and held:
+                raise AssertionError("a good token was refused") from None
+            return
+        assert held, "a stale token was accepted"
+        until = self.now() + (longer or LEASE)
+        said = {
+            m: Place("leased", p.attempt, max(until, p.until or 0), lease) for m, p in held.items()
+        }
+        self.done(session, before, dict(said))
+
+    # Dead letters
+
+    @rule(which=connections, document=filters, n=st.sampled_from([None, 1, 3]), keep=st.booleans())
+    def dead_letters(
+        self, which: int, document: dict[str, Any] | None, n: int | None, keep: bool
+    ) -> None:
+        session = self.sessions[which]
+        before = self.view(session.conn)
+        facts = self.known(session)
+        dead = [
+            m
+            for m, p in before.items()
+            if p.state == "dead" and matches(document, facts[m].headers)
+        ]
+        verb = "replay" if keep else "discard"
+        try:
+            rows = self.perform(
+                session,
+                f"select pgq.{verb}(%s, %s::jsonb, %s)",
+                [self.queue, None if document is None else json.dumps(document), n],
+            )
+        except Refused:
+            return
+        after = self.view(session.conn)
+        moved = [m for m in dead if before[m] != after.get(m)]
+        assert rows == [(len(moved),)]
+        if not any(other.open for other in self.sessions):
+            assert len(moved) == min(len(dead), len(dead) if n is None else n)
+        if keep:
+            for m in moved:
+                # A message that is revived stays so, also if the replay is rolled back: it may.
+                expires = facts[m].expires
+                if expires is not None and expires <= self.now():
+                    facts[m].revived = True
+        self.done(session, before, dict.fromkeys(moved, Place("ready", 0) if keep else None))
+
+    # Policy, upkeep, time
+
+    def idle(self) -> Session | None:
+        return next((session for session in self.sessions if not session.open), None)
+
+    def change(self, statement: str, arguments: list[Any], *allowed: str) -> None:
+        """Something that an idle session does, and that moves no message."""
+        if session := self.idle():
+            before = self.view(session.conn)
+            try:
+                self.perform(session, statement, arguments, *allowed)
+            except Refused:
+                return
+            self.done(session, before, {})
+
+    @rule(
+        lanes=st.none() | st.sampled_from([[], ["k"], ["z"], ["k", "z"]]),
+        set_size=st.none() | st.integers(1, 6),
+        paused=st.sampled_from([None, None, True, False]),
+    )
+    def alter(self, lanes: list[str] | None, set_size: int | None, paused: bool | None) -> None:
+        self.change(
+            "select pgq.alter_queue(%s, lane_keys => %s, set_size => %s)",
+            [self.queue, lanes, set_size],
+        )
+        if paused is not None or self.paused:
+            self.pause(pause=bool(paused))
+
+    def pause(self, pause: bool) -> None:
+        verb = "pause" if pause else "resume"
+        if self.idle():
+            self.change(f"select pgq.{verb}(%s)", [self.queue])
+            row = self.observer.execute(
+                "select paused from pgq.queue where name = %s", [self.queue]
+            ).fetchone()
+            assert row is not None
+            self.paused = row[0]
+
+    @rule()
+    def maintain(self) -> None:
+        if session := self.idle():
+            before = self.view(session.conn)
+            session.conn.execute("call pgq.maintain()")
+            self.done(session, before, {})
+
+    @rule(seconds=st.sampled_from([1, 3, 11, 40]))
+    def wait(self, seconds: int) -> None:
+        type(self).clock += seconds
+        self.observer.execute("select setval('clock', %s)", [int(self.now())])
+
+    # Always
+
+    @invariant()
+    def sound(self) -> None:
+        if not hasattr(self, "queue"):
+            return
+        assert self.view(self.observer) == self.committed
+        self.steps += 1
+        if self.steps % 5 == 0:
+            self.check()
+
+    def check(self) -> None:
+        problems = self.observer.execute("select * from pgq.check()").fetchall()
+        assert problems == []
+
+    def teardown(self) -> None:
+        for session in self.sessions:
+            session.conn.execute("rollback")
+            session.open = session.repeatable = False
+            session.touched, session.facts = {}, {}
+        if not hasattr(self, "queue"):
+            return
+        if self.view(self.observer) == self.committed:  # else it has failed already
+            self.drain()
+            self.check()
+        self.observer.execute("select pgq.drop_queue(%s, force => true)", [self.queue])
+
+    def drain(self) -> None:
+        """Whatever has happened, all that is not dead can be delivered in the end."""
+        self.pause(pause=False)
+        ends: Counter[str] = Counter()
+        for _ in range(100):
+            self.wait(seconds=3600)
+            lease = self.observer.execute(
+                "select max(lease_id), count(*) from pgq.claim(%s, n => 10)", [self.queue]
+            ).fetchone()
+            assert lease is not None
+            if lease[0] is None:
+                break
+            ends["acked"] += lease[1]
+            self.observer.execute("select pgq.ack(%s)", [lease[0]])
+        left = self.view(self.observer)
+        assert {place.state for place in left.values()} <= {"dead"}
+
+
+def same(is_now: Place | None, may_be: Place | None) -> bool:
+    """Equal, but for a due time that was left to chance."""
+    if is_now is None or may_be is None:
+        return is_now is may_be
+    if may_be.state == "scheduled" and may_be.until is None:
+        return (is_now.state, is_now.attempt) == (may_be.state, may_be.attempt)
+    return is_now == may_be
+
+
+def test_random_operations_keep_the_promises(connect: Connect) -> None:
+    machine = type("Machine", (Model,), {})
+    machine.prepare(connect)  # type: ignore[attr-defined]
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
