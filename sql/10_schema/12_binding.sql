@@ -28,10 +28,11 @@ revoke all on table pgq.binding from public;
 -- patterns. Rows of an older version are ignored and swept: nothing waits for anything when a
 -- binding changes. Two publishers may learn the same topic at once; either row is right.
 create table pgq.route (
-    topic       text not null,
-    version     bigint not null,
-    queue_ids   int[] not null,
-    binding_ids int[] not null
+    topic        text not null,
+    version      bigint not null,
+    queue_ids    int[] not null,
+    binding_ids  int[] not null,
+    dedup_window interval not null
 );
 create index route_topic_idx on pgq.route (topic, version);
 comment on table pgq.route is 'Learnt answers to: who receives this topic?';
@@ -39,6 +40,8 @@ comment on column pgq.route.version is 'The routing version that the answer belo
 comment on column pgq.route.queue_ids is
     'Queues that receive every message of the topic, have no lanes and are not counted.';
 comment on column pgq.route.binding_ids is 'The bindings of the other queues that receive it.';
+comment on column pgq.route.dedup_window is
+    'How long a dedup key counts: the longest window of the queues that receive the topic.';
 revoke all on table pgq.route from public;
 
 create table pgq.routing (

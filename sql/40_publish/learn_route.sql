@@ -10,11 +10,12 @@ begin
     -- One snapshot for all of it: an answer must not carry a later version than its bindings.
     select _learn_route.topic, min(r.version),
            coalesce(array_agg(b.queue_id) filter (where b.plain and b.mode = 'queue'), '{}'),
-           coalesce(array_agg(b.binding_id) filter (where not b.plain and b.mode = 'queue'), '{}')
+           coalesce(array_agg(b.binding_id) filter (where not b.plain and b.mode = 'queue'), '{}'),
+           max(b.dedup_window)
     into v_route
     from pgq.routing r
     join (
-        select c.binding_id, c.queue_id, q.mode,
+        select c.binding_id, c.queue_id, q.mode, q.dedup_window,
                c.path is null and q.lane_keys is null
                and not bool_or(c.counted) over (partition by c.queue_id) as plain,
                -- A binding without a filter makes the queue's others superfluous, but they count.

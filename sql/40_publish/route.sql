@@ -8,6 +8,8 @@ as $$
 declare
     v_now timestamptz := pgq.now();
     v_message record;
+    v_batch record;
+    v_topics text[];
     v_topic text;
     v_version bigint;
     v_queue_ids int[];
@@ -33,11 +35,25 @@ begin
     if not found then
         return null;
     end if;
-    if v_message.refused or v_message.many then
-        perform pgq._refuse_message(n.priority, n.headers)
-        from new_message n
-        where n.priority not between -1000 and 1000 or jsonb_typeof(n.headers) <> 'object'
-           or n.headers <> '{}' and n.headers @? '$.*.type() ? (@ == "array" || @ == "object")';
+    if v_message.refused then
+        perform pgq._refuse_message(v_message.priority, v_message.headers);
+    end if;
+    if v_message.many then
+        -- One look at each message, for all that most batches have nothing of.
+        select min(n.topic) as first, max(n.topic) as last,
+               bool_or(n.dedup_key is not null) as keyed, bool_or(n.headers ? 'route') as suggested,
+               bool_or(n.priority not between -1000 and 1000) as refused,
+               coalesce(bool_or(n.deliver_at = 'infinity'), false) as stored
+        into v_batch
+        from new_message n;
+        -- Headers repeat, and comparing them is cheaper than looking into them.
+        perform pgq._refuse_message(0, h.headers)
+        from (select n.headers from new_message n group by n.headers) h
+        where jsonb_typeof(h.headers) <> 'object'
+           or h.headers @? '$.*.type() ? (@ == "array" || @ == "object")';
+        if v_batch.refused then
+            perform pgq._refuse_message(n.priority, n.headers) from new_message n;
+        end if;
     end if;
 
     -- What is only to be stored was put here by pgq itself, or by somebody who wants no delivery.
@@ -136,20 +152,25 @@ begin
     end if;
 
     -- Keys are taken in one order by everybody, so that two batches cannot wait for each other.
-    for v_message in
-        select n.id, n.topic, n.dedup_key from new_message n
-        where n.dedup_key is not null and n.deliver_at is distinct from 'infinity'
-        order by n.topic, n.dedup_key, n.id
-    loop
-        if not pgq._first_of_key(v_message.topic, v_message.dedup_key, v_message.id) then
-            v_doubles := v_doubles || v_message.id;
-        end if;
-    end loop;
+    if v_batch.keyed then
+        for v_message in
+            select n.id, n.topic, n.dedup_key from new_message n
+            where n.dedup_key is not null and n.deliver_at is distinct from 'infinity'
+            order by n.topic, n.dedup_key, n.id
+        loop
+            if not pgq._first_of_key(v_message.topic, v_message.dedup_key, v_message.id) then
+                v_doubles := v_doubles || v_message.id;
+            end if;
+        end loop;
+    end if;
 
-    for v_topic in
-        select distinct n.topic from new_message n
-        where n.deliver_at is distinct from 'infinity' order by 1
-    loop
+    v_topics := array[v_batch.first];
+    if v_batch.first <> v_batch.last or v_batch.stored then
+        v_topics := array(
+            select distinct n.topic from new_message n
+            where n.deliver_at is distinct from 'infinity' order by 1);
+    end if;
+    foreach v_topic in array v_topics loop
         <<topic>>
         loop
             select r.queue_ids, r.binding_ids, r.version
@@ -259,9 +280,11 @@ begin
                 where g.queue_id = v_queue.queue_id), null),
             null, v_now);
     end loop;
-    perform pgq._suggest(n.id, null) from new_message n
-    where n.headers ? 'route' and n.deliver_at is distinct from 'infinity'
-      and (cardinality(v_doubles) = 0 or n.id <> all (v_doubles));
+    if v_batch.suggested then
+        perform pgq._suggest(n.id, null) from new_message n
+        where n.headers ? 'route' and n.deliver_at is distinct from 'infinity'
+          and (cardinality(v_doubles) = 0 or n.id <> all (v_doubles));
+    end if;
     return null;
 end
 $$;

@@ -92,7 +92,7 @@ select is_empty('select queue_id from pgq.ready where queue_id > 4000
 select is(t.held('work', 'ready') like '%mine', true, 'without touching what belongs to a queue');
 
 -- learnt routes
-insert into pgq.route select 'topic.' || i, 0, '{}', '{}' from generate_series(1, 20001) i;
+insert into pgq.route select 'topic.' || i, 0, '{}', '{}', '0' from generate_series(1, 20001) i;
 call pgq.maintain();
 select cmp_ok((select count(*) from pgq.route), '<', 10100::bigint, 'learnt routes are limited');
 select isnt(pgq.publish('work', '"learnt again"'), null, 'and are learnt again');
