@@ -92,7 +92,8 @@ docs: $(pgq_venv)/demo.stamp build ## build the reference extension/pgq.md from 
 	@$(pgq_py) sql/reference.py
 
 .PHONY: generate
-generate: $(pgq_venv)/test.stamp docs ## everything generated: scripts, reference, recorded catalog
+generate: $(pgq_venv)/test.stamp docs ## everything generated: scripts, reference, twins, catalog
+	@$(pgq_py) python/unasync.py
 	@$(pgq_run) upgrade --only recorded_catalog --accept
 
 .PHONY: dist
