@@ -7,10 +7,7 @@ as $$
 declare
     v_first bigint;
 begin
-    loop
-        if pgq._first_of_key(topic, dedup_key, message_id) then
-            return message_id;
-        end if;
+    while not pgq._first_of_key(topic, dedup_key, message_id) loop
         select d.message_id into v_first from pgq.dedup d
         where d.topic = _key_owner.topic and d.dedup_key = _key_owner.dedup_key;
         if found then
@@ -18,6 +15,7 @@ begin
         end if;
         -- Its time has passed, and it was forgotten meanwhile.
     end loop;
+    return message_id;
 end
 $$;
 comment on function pgq._key_owner(text, text, bigint) is 'The message that has the dedup key.';

@@ -2,8 +2,9 @@
 -- hidden, and the rows without lanes of a queue that has got some.
 --
 -- Whoever does not know of that yet has an older transaction id than this one, because a publisher
--- gets its id before it looks for a lane. That is only so while this transaction has no id yet. (The
--- xmax of a snapshot would not do: it is behind the last that has ended, and younger ones may run.)
+-- gets its id before it looks for a lane. That is only so while this transaction has no id yet.
+-- (The xmax of a snapshot would not do: it is behind the last that has ended, and younger ones may
+-- run.)
 create or replace function pgq._mark_lanes() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
