@@ -102,9 +102,13 @@ begin
         where t.missing <> '{}'
         union all
         select 'a message of a group is out of turn', x.queue_id, format('message %s', m.id)
-        from held x cross join unnest(x.ids) i
-        join pgq.message m on m.id >= lower(i) and m.id < upper(i)
-        where x.place in ('ready', 'scheduled', 'lease') and m.group_key is not null
+        from (
+            select h.queue_id, generate_series(lower(i), upper(i) - 1) as id
+            from held h cross join unnest(h.ids) i
+            where h.place in ('ready', 'scheduled', 'lease')
+        ) x
+        join pgq.message m on m.id = x.id
+        where m.group_key is not null
           and not exists (select from pgq.group_head h
                           where h.queue_id = x.queue_id and h.group_key = m.group_key
                             and h.message_id = m.id)
