@@ -37,7 +37,7 @@ def test_a_lane_that_nobody_uses_disappears(db: psycopg.Connection) -> None:
     db.execute("""select pgq.publish('orders', '2', '{"type": "b"}')""")
     lease = value(db, """select lease_id from pgq.claim('orders', '{"type": "a"}')""")
     db.execute("select pgq.ack(%s)", [lease])
-    maintain(db, 2)
+    maintain(db)
     assert value(db, "select count(*) from pgq.lane") == 2
     maintain(db)
     assert value(db, "select array_agg(headers) from pgq.lane") == [{"type": "b"}]
