@@ -1,0 +1,88 @@
+-- What many subscriptions and topics cost: rows touched, not time.
+begin;
+select no_plan();
+select t.at(now());
+-- Rows of pgq that the transaction has read so far, by table and way.
+create function pg_temp.read(tables text default '%') returns bigint language sql volatile as $$
+    select coalesce(sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)), 0)::bigint
+    from pg_stat_xact_user_tables where schemaname = 'pgq' and relname like tables $$;
+create function pg_temp.scanned(tables text default '%') returns bigint language sql volatile as $$
+    select coalesce(sum(seq_tup_read), 0)::bigint
+    from pg_stat_xact_user_tables where schemaname = 'pgq' and relname like tables $$;
+-- How many rows more a statement reads.
+create function pg_temp.cost(statement text, tables text default '%', how text default 'read')
+returns bigint language plpgsql as $$
+declare
+    v_before bigint;
+begin
+    if how = 'read' then
+        v_before := pg_temp.read(tables);
+        execute statement;
+        return pg_temp.read(tables) - v_before;
+    end if;
+    v_before := pg_temp.scanned(tables);
+    execute statement;
+    return pg_temp.scanned(tables) - v_before;
+end
+$$;
+
+-- a thousand subscriptions, most of them with wildcards
+select pgq.create_queue('home');
+insert into pgq.queue (name) select 's' || i from generate_series(1, 990) i;
+insert into pgq.binding (queue_id, pattern, regex)
+select q.queue_id, p.pattern, pgq._pattern_regex(p.pattern)
+from pgq.queue q
+cross join lateral (select (array['n.' || q.name, '*.' || q.name || '.*', q.name || '.#'])
+                               [1 + q.queue_id % 3] as pattern) p
+where q.name like 's%';
+select pgq.subscribe('r' || i, 'hit.#', case when i <> 2 then '{"type": "x"}'::jsonb end)
+from generate_series(1, 10) i;
+analyze pgq.queue, pgq.binding;
+select cmp_ok(pg_temp.cost($$select pgq.publish('hit.me', '1', '{"type": "y"}')$$, 'binding'), '>=',
+    1000::bigint, 'the first publish to a topic looks at all bindings');
+select is((select count(*) from pgq.ready), 1::bigint, 'and finds those that match');
+select is(pg_temp.cost($$select pgq.publish('hit.me', '1')$$, 'binding'), 10::bigint,
+    'the next one looks at those of the topic, by index');
+select cmp_ok(pg_temp.cost($$select pgq.publish('hit.me', '1')$$), '<=', 50::bigint,
+    'and at little else');
+select is(pg_temp.cost($$select pgq.publish_batch('hit.me', '{1,2,3}')$$, 'binding'), 10::bigint,
+    'a batch does the same');
+select pgq.publish('home', '1');
+select is(pg_temp.cost($$select pgq.publish('home', '1')$$, 'binding'), 0::bigint,
+    'a topic that only its own queue receives looks at no binding');
+select pgq.publish('home', '1', dedup_key => 'k0');
+select cmp_ok(pg_temp.cost($$select pgq.publish('home', '1', dedup_key => 'k1')$$, 'binding'),
+    '<=', 1::bigint, 'nor with a dedup key');
+select cmp_ok(pg_temp.cost($$select pgq.publish('hit.me', '1', dedup_key => 'k1')$$, 'binding'),
+    '<=', 20::bigint, 'which looks at the bindings of the topic only');
+select pgq.subscribe('new', 'unrelated');
+select cmp_ok(pg_temp.cost($$select pgq.publish('hit.me', '1')$$, 'binding'), '>=', 1000::bigint,
+    'after a change of subscriptions topics are learnt again');
+select is(pg_temp.cost($$select pgq.publish('hit.me', '1')$$, 'binding'), 10::bigint, 'once');
+
+-- many topics
+do $$
+begin
+    for i in 1 .. 300 loop
+        perform pgq.publish('hit.t' || i, '1', '{"type": "x"}');
+    end loop;
+end
+$$;
+select cmp_ok((select count(*) from pgq.route), '>=', 300::bigint, 'hundreds of topics are known');
+select cmp_ok(pg_temp.cost($$select pgq.publish('hit.t200', '1')$$, 'route'), '<=', 1::bigint,
+    'one of them is found by index');
+select cmp_ok(pg_temp.cost($$select pgq.publish('hit.t77', '1')$$), '<=', 50::bigint,
+    'and publishing to it costs what it did');
+
+-- a subscription's claims cost what those of a queue cost
+select pgq.publish('home', '1') from generate_series(1, 100);
+create temp table costs as
+select pg_temp.cost($$select pgq.claim('home', n => 10)$$, how) as plain,
+       pg_temp.cost($$select pgq.claim('r1', n => 10)$$, how) as subscribed
+from unnest('{ready,message%,binding,filter%}'::text[]) how;
+select cmp_ok((select sum(subscribed) from costs), '<=', (select sum(plain) + 20 from costs),
+    'claims of a subscription cost what those of a queue cost: its filter is not looked at again');
+
+select is_empty('select * from pgq.check()', 'nothing is broken');
+select * from finish();
+rollback;
