@@ -197,9 +197,10 @@ select is(t.take('changing', n => 9), '8', 'a batch follows it too');
 select is((select filter from pgq.subscription where subscriber = 'changing'), '{"type": "a"}',
     'the view shows the filter');
 select pgq.create_queue('mine');
+select pgq.publish('mine', '"0"');
 select pgq.alter_subscription('mine', 'mine', '{"type": "a"}');
 select pgq.publish('mine', '"1"', '{"type": "a"}'), pgq.publish('mine', '"2"');
-select is(t.take('mine', n => 9), '1', 'the topic of a queue''s own name can have a filter too');
+select is(t.take('mine', n => 9), '0 1', 'the topic of a queue''s own name can have a filter too');
 
 -- fan-out stores a message once: small rows, no copies
 select pgq.subscribe('fan' || i, 'fan.#') from generate_series(1, 20) i;

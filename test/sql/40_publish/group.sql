@@ -60,6 +60,21 @@ select pg_temp.send('a1', 'a2', 'u1', 'a3', 'a4', 'b1', 'a5');
 select is(pg_temp.drain(1), 'a1, a2, u1, a3, a4, b1, a5',
     'a long group lets others have their turn');
 
+-- nor does a group wait for a session that remembers where the head of the queue is
+select pg_temp.send('a1', 'a2');
+select t.take('q');
+select pg_temp.lease() as a1 \gset
+update pgq.queue set set_size = 1;
+insert into pgq.message (topic, payload) select 'q', '"u"' from generate_series(1, 700);
+create temp table rows as
+select c.* from generate_series(1, 600) i, pgq.claim('q', n => (i > 0)::int) c;
+select is((select count(*) from rows), 600::bigint, 'a session has taken many rows');
+select pgq.ack(:a1);
+select is(t.take('q'), 'a2', 'the next of the group comes as soon as it can');
+select pgq.ack(l.lease_id) from (select distinct lease_id from pgq.lease) l;
+update pgq.queue set set_size = 128;
+select pg_temp.drain(1000) is not null as done;
+
 -- refused, and again
 select pg_temp.send('a1', 'a2', 'b1');
 select is(t.take('q'), 'a1', 'the first is claimed');
