@@ -3560,6 +3560,7 @@ create or replace function pgq._route() returns trigger
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 set jit = off
 as $$
 declare
@@ -6725,10 +6726,10 @@ select q.name as subscriber, b.pattern, b.filter, b.created_at,
        coalesce(h.matches, 0)::bigint as match_count, h.last_at as last_matched_at
 from pgq.binding b
 join pgq.queue q on q.queue_id = b.queue_id
-left join lateral (
-    select sum(x.matches) as matches, max(x.last_at) as last_at
-    from pgq.binding_hit x where x.binding_id = b.binding_id
-) h on true
+left join (
+    select x.binding_id, sum(x.matches) as matches, max(x.last_at) as last_at
+    from pgq.binding_hit x group by x.binding_id
+) h on h.binding_id = b.binding_id
 where b.counted;
 comment on view pgq.subscription is
     'Who is subscribed to what, since when, and how often that matched. A queue''s own topic '
