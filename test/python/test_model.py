@@ -34,7 +34,7 @@ from hypothesis.stateful import (
 
 EXAMPLES = int(os.environ.get("PGQ_EXAMPLES", "15"))
 STEPS = int(os.environ.get("PGQ_STEPS", "40"))
-WALKS = int(os.environ.get("PGQ_WALKS", "10"))
+WALKS = int(os.environ.get("PGQ_WALKS", "6"))
 MAX_ATTEMPTS = 3
 LEASE = 10
 
