@@ -2803,49 +2803,49 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/28_set/advance_group.sql
 
--- Lets the next in line take the place of a head that is done. False if another transaction holds
--- the group.
+-- Lets the next in line take the place of a head that is done, for the caller to admit; null if
+-- there is none. Held: another transaction has the group, and nothing was done.
 create function pgq._advance_group(
-    queue pgq.queue, group_key text, message_id bigint, now timestamptz
-) returns boolean
+    queue_id int, group_key text, message_id bigint,
+    out held boolean, out next_id bigint, out failures jsonb)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_head bigint;
-    v_next record;
 begin
+    held := false;
     select h.message_id into v_head from pgq.group_head h
-    where h.queue_id = queue.queue_id and h.group_key = _advance_group.group_key
+    where h.queue_id = _advance_group.queue_id and h.group_key = _advance_group.group_key
     for update skip locked;
     if not found then
-        return not exists (
+        held := exists (
             select from pgq.group_head h
-            where h.queue_id = queue.queue_id and h.group_key = _advance_group.group_key);
+            where h.queue_id = _advance_group.queue_id
+              and h.group_key = _advance_group.group_key);
+        return;
     end if;
     if v_head <> message_id then
-        return true;  -- not the head: nothing has changed for the group
+        return;  -- not the head: nothing has changed for the group
     end if;
     delete from pgq.group_line l
-    where l.queue_id = queue.queue_id and l.group_key = _advance_group.group_key
+    where l.queue_id = _advance_group.queue_id and l.group_key = _advance_group.group_key
       and l.message_id = (
           select min(n.message_id) from pgq.group_line n
-          where n.queue_id = queue.queue_id and n.group_key = _advance_group.group_key)
-    returning l.message_id, l.failures into v_next;
-    if v_next.message_id is null then
+          where n.queue_id = _advance_group.queue_id and n.group_key = _advance_group.group_key)
+    returning l.message_id, l.failures into next_id, failures;
+    if next_id is null then
         delete from pgq.group_head h
-        where h.queue_id = queue.queue_id and h.group_key = _advance_group.group_key;
-        return true;
+        where h.queue_id = _advance_group.queue_id and h.group_key = _advance_group.group_key;
+    else
+        update pgq.group_head h set message_id = next_id
+        where h.queue_id = _advance_group.queue_id and h.group_key = _advance_group.group_key;
     end if;
-    update pgq.group_head h set message_id = v_next.message_id
-    where h.queue_id = queue.queue_id and h.group_key = _advance_group.group_key;
-    perform pgq._admit_heads(queue, array[v_next.message_id], v_next.failures, now);
-    return true;
 end
 $$;
-comment on function pgq._advance_group(pgq.queue, text, bigint, timestamptz) is
+comment on function pgq._advance_group(int, text, bigint) is
     'Lets the next in line take the place of a group''s head.';
-revoke all on function pgq._advance_group(pgq.queue, text, bigint, timestamptz) from public;
+revoke all on function pgq._advance_group(int, text, bigint) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/28_set/advance_groups.sql
@@ -2859,6 +2859,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_message record;
+    v_next record;
+    v_heads bigint[] := '{}';
     v_count int := 0;
 begin
     for v_message in
@@ -2869,11 +2871,19 @@ begin
         v_count := v_count + 1;
         -- A publisher may hold the group and be about to stand in line. An acknowledgement does
         -- not wait for it: it leaves a note, and a claim after the publisher's commit moves on.
-        if not pgq._advance_group(queue, v_message.group_key, v_message.id, now) then
+        v_next := pgq._advance_group(queue.queue_id, v_message.group_key, v_message.id);
+        if v_next.held then
             insert into pgq.group_stall (queue_id, group_key, message_id)
             values (queue.queue_id, v_message.group_key, v_message.id);
+        elsif v_next.failures is not null then
+            perform pgq._admit_heads(queue, array[v_next.next_id], v_next.failures, now);
+        elsif v_next.next_id is not null then
+            v_heads := v_heads || v_next.next_id;
         end if;
     end loop;
+    if v_heads <> '{}' then
+        perform pgq._admit_heads(queue, v_heads, null, now);
+    end if;
     if v_count < pgq._set_size(_advance_groups.ids) then
         perform pgq._refuse_snapshot();
     end if;
@@ -5294,15 +5304,19 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_stall record;
+    v_next record;
     v_count int := 0;
 begin
     for v_stall in
         select s.ctid, s.group_key, s.message_id from pgq.group_stall s
         where s.queue_id = queue.queue_id order by s.group_key limit 100 for update skip locked
     loop
-        if pgq._advance_group(queue, v_stall.group_key, v_stall.message_id, now) then
-            delete from pgq.group_stall s where s.ctid = v_stall.ctid;
-            v_count := v_count + 1;
+        v_next := pgq._advance_group(queue.queue_id, v_stall.group_key, v_stall.message_id);
+        continue when v_next.held;
+        delete from pgq.group_stall s where s.ctid = v_stall.ctid;
+        v_count := v_count + 1;
+        if v_next.next_id is not null then
+            perform pgq._admit_heads(queue, array[v_next.next_id], v_next.failures, now);
         end if;
     end loop;
     return v_count;
@@ -6348,6 +6362,7 @@ declare
     v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, n, not dry_run);
     v_gone record;
     v_group record;
+    v_next record;
 begin
     if dry_run or v_letters = '{}' then
         return cardinality(v_letters);
@@ -6365,9 +6380,13 @@ begin
             nullif(current_setting('application_name'), ''), inet_client_addr(), v_gone.ids);
     -- What a dead letter has blocked can go on.
     for v_group in select e.key::bigint as id, e.value from jsonb_each_text(v_gone.groups) e loop
-        if not pgq._advance_group(v_queue, v_group.value, v_group.id, pgq.now()) then
+        v_next := pgq._advance_group(v_queue.queue_id, v_group.value, v_group.id);
+        if v_next.held then
             insert into pgq.group_stall (queue_id, group_key, message_id)
             values (v_queue.queue_id, v_group.value, v_group.id);
+        elsif v_next.next_id is not null then
+            perform pgq._admit_heads(
+                v_queue, array[v_next.next_id], v_next.failures, pgq.now());
         end if;
     end loop;
     return cardinality(v_letters);
@@ -6468,6 +6487,11 @@ declare
     v_now timestamptz := pgq.now();
     v_row pgq.ready;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise warning 'eras do not turn under isolation level %',
+            current_setting('transaction_isolation')
+            using hint = 'Call pgq.maintain() under READ COMMITTED, or the log grows.';
+    end if;
     -- One at a time is enough, and the second need not wait.
     if not pg_try_advisory_xact_lock(hashtextextended('pgq.maintain', 0)) then
         return;

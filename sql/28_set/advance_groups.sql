@@ -7,6 +7,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_message record;
+    v_next record;
+    v_heads bigint[] := '{}';
     v_count int := 0;
 begin
     for v_message in
@@ -17,11 +19,19 @@ begin
         v_count := v_count + 1;
         -- A publisher may hold the group and be about to stand in line. An acknowledgement does
         -- not wait for it: it leaves a note, and a claim after the publisher's commit moves on.
-        if not pgq._advance_group(queue, v_message.group_key, v_message.id, now) then
+        v_next := pgq._advance_group(queue.queue_id, v_message.group_key, v_message.id);
+        if v_next.held then
             insert into pgq.group_stall (queue_id, group_key, message_id)
             values (queue.queue_id, v_message.group_key, v_message.id);
+        elsif v_next.failures is not null then
+            perform pgq._admit_heads(queue, array[v_next.next_id], v_next.failures, now);
+        elsif v_next.next_id is not null then
+            v_heads := v_heads || v_next.next_id;
         end if;
     end loop;
+    if v_heads <> '{}' then
+        perform pgq._admit_heads(queue, v_heads, null, now);
+    end if;
     if v_count < pgq._set_size(_advance_groups.ids) then
         perform pgq._refuse_snapshot();
     end if;

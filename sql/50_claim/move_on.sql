@@ -5,15 +5,19 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_stall record;
+    v_next record;
     v_count int := 0;
 begin
     for v_stall in
         select s.ctid, s.group_key, s.message_id from pgq.group_stall s
         where s.queue_id = queue.queue_id order by s.group_key limit 100 for update skip locked
     loop
-        if pgq._advance_group(queue, v_stall.group_key, v_stall.message_id, now) then
-            delete from pgq.group_stall s where s.ctid = v_stall.ctid;
-            v_count := v_count + 1;
+        v_next := pgq._advance_group(queue.queue_id, v_stall.group_key, v_stall.message_id);
+        continue when v_next.held;
+        delete from pgq.group_stall s where s.ctid = v_stall.ctid;
+        v_count := v_count + 1;
+        if v_next.next_id is not null then
+            perform pgq._admit_heads(queue, array[v_next.next_id], v_next.failures, now);
         end if;
     end loop;
     return v_count;

@@ -14,6 +14,7 @@ declare
     v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, n, not dry_run);
     v_gone record;
     v_group record;
+    v_next record;
 begin
     if dry_run or v_letters = '{}' then
         return cardinality(v_letters);
@@ -31,9 +32,13 @@ begin
             nullif(current_setting('application_name'), ''), inet_client_addr(), v_gone.ids);
     -- What a dead letter has blocked can go on.
     for v_group in select e.key::bigint as id, e.value from jsonb_each_text(v_gone.groups) e loop
-        if not pgq._advance_group(v_queue, v_group.value, v_group.id, pgq.now()) then
+        v_next := pgq._advance_group(v_queue.queue_id, v_group.value, v_group.id);
+        if v_next.held then
             insert into pgq.group_stall (queue_id, group_key, message_id)
             values (v_queue.queue_id, v_group.value, v_group.id);
+        elsif v_next.next_id is not null then
+            perform pgq._admit_heads(
+                v_queue, array[v_next.next_id], v_next.failures, pgq.now());
         end if;
     end loop;
     return cardinality(v_letters);

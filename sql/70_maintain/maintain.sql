@@ -9,6 +9,11 @@ declare
     v_now timestamptz := pgq.now();
     v_row pgq.ready;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise warning 'eras do not turn under isolation level %',
+            current_setting('transaction_isolation')
+            using hint = 'Call pgq.maintain() under READ COMMITTED, or the log grows.';
+    end if;
     -- One at a time is enough, and the second need not wait.
     if not pg_try_advisory_xact_lock(hashtextextended('pgq.maintain', 0)) then
         return;
