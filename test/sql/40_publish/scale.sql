@@ -83,6 +83,43 @@ from unnest('{ready,message%,binding,filter%}'::text[]) how;
 select cmp_ok((select sum(subscribed) from costs), '<=', (select sum(plain) + 20 from costs),
     'claims of a subscription cost what those of a queue cost: its filter is not looked at again');
 
+-- many topics in one statement are routed as if they came one by one
+create temp table mixed as
+select i, jsonb_build_object('type', (array['x', 'y'])[1 + i % 2]) as headers,
+       case when i % 7 = 0 then 'g' end as group_key,
+       case when i % 5 = 0 then 'd' || i % 20 end as dedup_key,
+       case when i % 11 = 0 then timestamptz 'infinity'
+            when i % 13 = 0 then pgq.now() + interval '1 h' end as deliver_at
+from generate_series(1, 200) i;
+create function pg_temp.routed(topics text) returns setof text language sql as $$
+    select format('%s %s %s', s.queue, s.state, string_agg(m.payload::text, ' ' order by m.id))
+    from pgq.message_state s join pgq.message m using (id)
+    where m.topic like topics and s.queue in ('r1', 'r2') group by s.queue, s.state
+    union all
+    select format('%s counts %s', s.subscriber, s.match_count) from pgq.subscription s
+    where s.subscriber in ('r1', 'r2') $$;
+select pgq.drop_queue('r1', force => true), pgq.drop_queue('r2', force => true);
+select pgq.subscribe('r1', 'hit.#', '{"type": "x"}'), pgq.subscribe('r2', 'hit.#');
+insert into pgq.message (topic, payload, headers, group_key, dedup_key, deliver_at)
+select 'hit.many' || i % 40, to_jsonb(i), headers, group_key, dedup_key, deliver_at from mixed;
+create temp table at_once as select * from pg_temp.routed('hit.many%') r;
+select pgq.drop_queue('r1', force => true), pgq.drop_queue('r2', force => true);
+select pgq.subscribe('r1', 'hit.#', '{"type": "x"}'), pgq.subscribe('r2', 'hit.#');
+do $$
+declare
+    v record;
+begin
+    for v in select * from mixed order by i loop
+        insert into pgq.message (topic, payload, headers, group_key, dedup_key, deliver_at)
+        values ('hit.one' || v.i % 40, to_jsonb(v.i), v.headers, v.group_key, v.dedup_key,
+                v.deliver_at);
+    end loop;
+end
+$$;
+select set_eq('table at_once', $$select pg_temp.routed('hit.one%')$$,
+    'many topics in one statement are routed as if they came one by one');
+select is((select count(*) from at_once), 8::bigint, 'ready, delayed and waiting, and counted');
+
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();
 rollback;
