@@ -48,7 +48,7 @@ create table pgq.queue (
     on_expiry    text not null default 'dead_letter',
     on_dead      text not null default 'release',
     suggestions  boolean not null default false,
-    set_size     int not null default 128,
+    set_size     int not null default 100,
     journal      text not null default 'all',
     mode         text not null default 'queue',
     paused       boolean not null default false,
@@ -337,7 +337,7 @@ comment on table pgq.lease is 'What is being worked on: the sets of one claim, a
 comment on column pgq.lease.lease_id is
     'The token that ack, nack, bury and extend need; made by _new_lease_id.';
 comment on column pgq.lease.part is
-    'Messages of one claim with another past have a row of their own.';
+    'Messages of one claim with another past have a row of their own: 1, 2, ...; 0 is the only row.';
 comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';
 comment on column pgq.lease.grouped is 'The messages are heads of ordering groups.';
 comment on column pgq.lease.holder is 'application_name of the claiming session.';
@@ -2523,7 +2523,7 @@ revoke all on function pgq._lane_label(jsonb, text[]) from public;
 -- of seconds with 23 bits of sequence stay exact in a JavaScript number.
 create function pgq._lease_second(moment timestamptz) returns bigint
 language sql stable parallel safe
-return least(greatest(floor(extract(epoch from moment) - 1735689600), 0), 1073741822)::bigint << 23;
+return least(greatest(floor(date_part('epoch', moment) - 1735689600), 0), 1073741822)::bigint << 23;
 comment on function pgq._lease_second(timestamptz) is
     'The first lease token of the second of that moment.';
 revoke all on function pgq._lease_second(timestamptz) from public;
@@ -3290,7 +3290,7 @@ begin
             v_hint := 'Use all, or failures to leave acknowledgements out.';
         when policy.set_size is null or policy.set_size not between 1 and 1024 then
             v_problem := 'set_size must be between 1 and 1024';
-            v_hint := 'It is the most ids in one ready row; 128 suits most queues.';
+            v_hint := 'It is the most ids in one ready row; 100 suits most queues.';
         when cardinality(policy.lane_keys) > 4 then
             v_problem := 'a queue has at most 4 lane keys';
             v_hint := 'Choose the header keys with few values that most filters look at.';
@@ -3325,7 +3325,7 @@ create function pgq.create_queue(
     mode text default 'queue',
     dedup_window interval default '5 min',
     on_expiry text default 'dead_letter',
-    set_size int default 128,
+    set_size int default 100,
     journal text default 'all',
     on_dead text default 'release',
     suggestions boolean default false
@@ -4105,12 +4105,18 @@ declare
     v_grouped_ids bigint[] := '{}';
     v_grouped_queues int[] := '{}';
 begin
-    select n.*, exists (select from new_message offset 1) as many,
+    -- Most publishes are of one message to known queues: what they need is read in one go.
+    select n.id, n.topic, n.priority, n.headers, n.group_key, n.dedup_key, n.expires_at,
+           case when n.deliver_at > v_now then n.deliver_at end as due_at,
+           exists (select from new_message offset 1) as many,
            n.priority not between -1000 and 1000 or jsonb_typeof(n.headers) <> 'object'
            or n.headers @? '$.*.type() ? (@ == "array" || @ == "object")' as refused,
-           case when n.deliver_at > v_now then n.deliver_at end as due_at
+           r.queue_ids, r.binding_ids, r.version, exists (select from pgq.waiter) as waited
     into v_message
-    from new_message n limit 1;
+    from new_message n
+    left join pgq.route r
+        on r.topic = n.topic and r.version = (select s.version from pgq.routing s)
+    limit 1;
     if not found then
         return null;
     end if;
@@ -4153,16 +4159,25 @@ begin
         then
             return null;
         end if;
+        v_queue_ids := v_message.queue_ids;
+        v_binding_ids := v_message.binding_ids;
+        v_version := v_message.version;
+        v_waited := v_old or v_message.waited;
+        if v_message.dedup_key is not null then
+            v_version := null;  -- to wait for the key's owner may have taken a while
+        end if;
         loop
-            select r.queue_ids, r.binding_ids, r.version, v_old or exists (select from pgq.waiter)
-            into v_queue_ids, v_binding_ids, v_version, v_waited
-            from pgq.route r
-            where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
-            limit 1;
-            if not found then
+            if v_version is null then
                 select r.queue_ids, r.binding_ids, r.version, true
                 into v_queue_ids, v_binding_ids, v_version, v_waited
-                from pgq._learn_route(v_message.topic) r;
+                from pgq.route r
+                where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
+                limit 1;
+                if not found then
+                    select r.queue_ids, r.binding_ids, r.version, true
+                    into v_queue_ids, v_binding_ids, v_version, v_waited
+                    from pgq._learn_route(v_message.topic) r;
+                end if;
             end if;
             exit when v_binding_ids = '{}';
             select array_agg(distinct b.queue_id) filter (where q.lane_keys is null) as plain,
@@ -4170,16 +4185,19 @@ begin
                    array_agg(b.binding_id) filter (where b.counted) as counted,
                    (select s.version from pgq.routing s) as version
             into v_match
-            from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
+            from new_message n
+            cross join pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
             where b.binding_id = any (v_binding_ids)
               and pgq._test_filter(
-                  b.path, b.scope, v_message.headers, v_message.payload, v_message.topic,
-                  v_message.priority, v_message.sender, v_message.recipient, v_message.reply_to,
-                  v_message.correlation_id, v_message.group_key, 1, v_message.published_at,
-                  v_message.expires_at, v_message.id, v_now);
+                  b.path, b.scope, n.headers, n.payload, n.topic, n.priority, n.sender,
+                  n.recipient, n.reply_to, n.correlation_id, n.group_key, 1, n.published_at,
+                  n.expires_at, n.id, v_now);
             -- Bindings that have changed since the route was read are not those of the route: one
             -- that has taken the place of another would be missed.
-            continue when v_match.version <> v_version;
+            if v_match.version <> v_version then
+                v_version := null;
+                continue;
+            end if;
             v_queue_ids := v_queue_ids || v_match.plain;
             v_laned_ids := v_match.laned;
             if v_match.counted is not null then
@@ -4875,29 +4893,32 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_now timestamptz := pgq.now();
     v_parts pgq.lease[];
     v_part pgq.lease;
     v_queue pgq.queue;
     v_count int := 0;
 begin
     if ids is null then
-        with gone as (delete from pgq.lease l where l.lease_id = ack.lease_id returning l.*)
-        select array_agg(row(g.*)::pgq.lease) into v_parts from gone g;
+        delete from pgq.lease l where l.lease_id = ack.lease_id and l.part = 0
+        returning l.* into v_part;
     end if;
-    if v_parts is null then
+    if v_part.part = 0 then
+        v_parts := array[v_part];
+    else
         v_parts := array(select e from pgq._end_lease(ack.lease_id, ack.ids) e);
     end if;
     foreach v_part in array v_parts loop
         insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
                                  client, ids)
-        select pgq.now(), v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
+        select v_now, v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
                v_part.claimed_at, v_part.holder, v_part.client, v_part.ids
         from pgq.queue q where q.queue_id = v_part.queue_id and q.journal = 'all';
         v_count := v_count + v_part.size;
         if v_part.grouped then
             select q.* into v_queue from pgq.queue q where q.queue_id = v_part.queue_id;
             if found then
-                perform pgq._advance_groups(v_queue, v_part.ids, pgq.now());
+                perform pgq._advance_groups(v_queue, v_part.ids, v_now);
             end if;
         end if;
     end loop;
@@ -4988,6 +5009,7 @@ declare
     v_tick text;
     v_lease_id bigint;
     v_taken pgq._taken;
+    v_set int8multirange;
     v_count int;
 begin
     select q.* into v_queue from pgq.queue q where q.name = claim.topic;
@@ -5036,7 +5058,7 @@ begin
     end if;
 
     -- A session looks after its queue at most ten times a second, or when it finds too little.
-    v_tick := v_queue.queue_id || ' ' || floor(extract(epoch from v_now) * 10);
+    v_tick := v_queue.queue_id || ' ' || floor(date_part('epoch', v_now) * 10);
     if current_setting('pgq.tick', true) is distinct from v_tick then
         perform set_config('pgq.tick', v_tick, false);
         perform pgq._upkeep(v_queue, 10000, v_now);
@@ -5066,7 +5088,7 @@ begin
     if cardinality(v_taken.sets) = 1 then
         insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
                                until, holder, client, key, failures, ids)
-        values (v_lease_id, 1, v_queue.queue_id, v_taken.attempts[1] + 1, v_taken.size,
+        values (v_lease_id, 0, v_queue.queue_id, v_taken.attempts[1] + 1, v_taken.size,
                 v_taken.grouped[1], v_now, v_until,
                 nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
                 v_taken.failures[1], v_taken.sets[1]);
@@ -5084,14 +5106,26 @@ begin
             group by 1, 2, 3
         ) p;
     end if;
-    return query
-        select v_lease_id, m.id, m.topic, m.priority, u.attempt + 1, m.headers, m.payload,
-               m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key, m.published_at,
-               m.expires_at, v_until
-        from unnest(v_taken.sets, v_taken.attempts) with ordinality u (ids, attempt, i)
-        cross join lateral unnest(u.ids) r
-        join pgq.message m on m.id >= lower(r) and m.id < upper(r)
-        order by u.i, m.id;
+    v_set := v_taken.sets[1];
+    if cardinality(v_taken.sets) = 1 and upper(v_set) - lower(v_set) <= 2 * v_taken.size then
+        -- Mostly they stand together in the log, in their order.
+        return query
+            select v_lease_id, m.id, m.topic, m.priority, v_taken.attempts[1] + 1, m.headers,
+                   m.payload, m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+                   m.published_at, m.expires_at, v_until
+            from pgq.message m
+            where m.id >= lower(v_set) and m.id < upper(v_set) and m.id <@ v_set
+            order by m.id;
+    else
+        return query
+            select v_lease_id, m.id, m.topic, m.priority, u.attempt + 1, m.headers, m.payload,
+                   m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+                   m.published_at, m.expires_at, v_until
+            from unnest(v_taken.sets, v_taken.attempts) with ordinality u (ids, attempt, i)
+            cross join lateral unnest(u.ids) r
+            join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+            order by u.i, m.id;
+    end if;
     get diagnostics v_count = row_count;
     if v_count < v_taken.size then
         perform pgq._refuse_snapshot();
@@ -5621,7 +5655,6 @@ declare
     v_gone tid[];
     v_plain boolean;
     v_row pgq.ready;
-    v_one record;
     v_size int := 1;
     v_set int8multirange;
     v_rest int8multirange;
@@ -5631,7 +5664,7 @@ declare
     v_last bigint;
     v_stretch bigint;
     v_taken bigint := 0::bigint;
-    v_second bigint := floor(extract(epoch from now))::bigint;
+    v_second bigint := floor(date_part('epoch', now))::bigint;
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
     v_to bigint[] := array[9223372036854775807];
@@ -5656,11 +5689,11 @@ begin
             v_second := v_memory[5];
         end if;
         -- Those whose turn in a group comes later stand among the fresh, anywhere.
-        if v_head <> 0 and v_head > v_class and not exists (
-            select from pgq.group_head h where h.queue_id = queue.queue_id)
-        then
-            v_from := array[-9223372036854775808, v_head, v_class];
-            v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
+        if v_head <> 0 and v_head > v_class then
+            if not exists (select from pgq.group_head h where h.queue_id = queue.queue_id) then
+                v_from := array[-9223372036854775808, v_head, v_class];
+                v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
+            end if;
         end if;
     end if;
 
@@ -5668,14 +5701,16 @@ begin
         loop
             -- Lock no more rows than are needed. One, as far as the last one tells ...
             if v_left <= v_size then
-                select r.ctid, r as ready into v_one from pgq.ready r
-                where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
-                order by r.rank limit 1 for update skip locked;
+                delete from pgq.ready r
+                where r.ctid = (
+                    select h.ctid from pgq.ready h
+                    where h.queue_id = queue.queue_id and h.rank between v_from[i] and v_to[i]
+                    order by h.rank limit 1 for update skip locked)
+                returning r.* into v_row;
                 exit when not found;
-                v_row := v_one.ready;
-                v_gone := array[v_one.ctid];
                 v_count := 1;
                 v_total := v_row.size;
+                v_size := v_row.size;
                 v_set := v_row.ids;
                 v_last := v_row.rank;
                 v_plain := v_row.attempt = 0 and v_row.failures is null
@@ -5727,10 +5762,10 @@ begin
                     select array_agg(r order by r.rank) into v_rows
                     from pgq.ready r where r.ctid = any (v_gone);
                 end if;
+                delete from pgq.ready r where r.ctid = any (v_gone);
+                v_size := v_total / v_count;
             end if;
             v_taken := v_taken + v_count;
-            v_size := v_total / v_count;
-            delete from pgq.ready r where r.ctid = any (v_gone);
             if v_plain then
                 if v_total > v_left then
                     v_rest := v_row.ids

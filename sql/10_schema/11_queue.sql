@@ -15,7 +15,7 @@ create table pgq.queue (
     on_expiry    text not null default 'dead_letter',
     on_dead      text not null default 'release',
     suggestions  boolean not null default false,
-    set_size     int not null default 128,
+    set_size     int not null default 100,
     journal      text not null default 'all',
     mode         text not null default 'queue',
     paused       boolean not null default false,

@@ -48,7 +48,7 @@ begin
             v_hint := 'Use all, or failures to leave acknowledgements out.';
         when policy.set_size is null or policy.set_size not between 1 and 1024 then
             v_problem := 'set_size must be between 1 and 1024';
-            v_hint := 'It is the most ids in one ready row; 128 suits most queues.';
+            v_hint := 'It is the most ids in one ready row; 100 suits most queues.';
         when cardinality(policy.lane_keys) > 4 then
             v_problem := 'a queue has at most 4 lane keys';
             v_hint := 'Choose the header keys with few values that most filters look at.';

@@ -10,7 +10,7 @@ create or replace function pgq.create_queue(
     mode text default 'queue',
     dedup_window interval default '5 min',
     on_expiry text default 'dead_letter',
-    set_size int default 128,
+    set_size int default 100,
     journal text default 'all',
     on_dead text default 'release',
     suggestions boolean default false

@@ -31,12 +31,18 @@ declare
     v_grouped_ids bigint[] := '{}';
     v_grouped_queues int[] := '{}';
 begin
-    select n.*, exists (select from new_message offset 1) as many,
+    -- Most publishes are of one message to known queues: what they need is read in one go.
+    select n.id, n.topic, n.priority, n.headers, n.group_key, n.dedup_key, n.expires_at,
+           case when n.deliver_at > v_now then n.deliver_at end as due_at,
+           exists (select from new_message offset 1) as many,
            n.priority not between -1000 and 1000 or jsonb_typeof(n.headers) <> 'object'
            or n.headers @? '$.*.type() ? (@ == "array" || @ == "object")' as refused,
-           case when n.deliver_at > v_now then n.deliver_at end as due_at
+           r.queue_ids, r.binding_ids, r.version, exists (select from pgq.waiter) as waited
     into v_message
-    from new_message n limit 1;
+    from new_message n
+    left join pgq.route r
+        on r.topic = n.topic and r.version = (select s.version from pgq.routing s)
+    limit 1;
     if not found then
         return null;
     end if;
@@ -79,16 +85,25 @@ begin
         then
             return null;
         end if;
+        v_queue_ids := v_message.queue_ids;
+        v_binding_ids := v_message.binding_ids;
+        v_version := v_message.version;
+        v_waited := v_old or v_message.waited;
+        if v_message.dedup_key is not null then
+            v_version := null;  -- to wait for the key's owner may have taken a while
+        end if;
         loop
-            select r.queue_ids, r.binding_ids, r.version, v_old or exists (select from pgq.waiter)
-            into v_queue_ids, v_binding_ids, v_version, v_waited
-            from pgq.route r
-            where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
-            limit 1;
-            if not found then
+            if v_version is null then
                 select r.queue_ids, r.binding_ids, r.version, true
                 into v_queue_ids, v_binding_ids, v_version, v_waited
-                from pgq._learn_route(v_message.topic) r;
+                from pgq.route r
+                where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
+                limit 1;
+                if not found then
+                    select r.queue_ids, r.binding_ids, r.version, true
+                    into v_queue_ids, v_binding_ids, v_version, v_waited
+                    from pgq._learn_route(v_message.topic) r;
+                end if;
             end if;
             exit when v_binding_ids = '{}';
             select array_agg(distinct b.queue_id) filter (where q.lane_keys is null) as plain,
@@ -96,16 +111,19 @@ begin
                    array_agg(b.binding_id) filter (where b.counted) as counted,
                    (select s.version from pgq.routing s) as version
             into v_match
-            from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
+            from new_message n
+            cross join pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
             where b.binding_id = any (v_binding_ids)
               and pgq._test_filter(
-                  b.path, b.scope, v_message.headers, v_message.payload, v_message.topic,
-                  v_message.priority, v_message.sender, v_message.recipient, v_message.reply_to,
-                  v_message.correlation_id, v_message.group_key, 1, v_message.published_at,
-                  v_message.expires_at, v_message.id, v_now);
+                  b.path, b.scope, n.headers, n.payload, n.topic, n.priority, n.sender,
+                  n.recipient, n.reply_to, n.correlation_id, n.group_key, 1, n.published_at,
+                  n.expires_at, n.id, v_now);
             -- Bindings that have changed since the route was read are not those of the route: one
             -- that has taken the place of another would be missed.
-            continue when v_match.version <> v_version;
+            if v_match.version <> v_version then
+                v_version := null;
+                continue;
+            end if;
             v_queue_ids := v_queue_ids || v_match.plain;
             v_laned_ids := v_match.laned;
             if v_match.counted is not null then

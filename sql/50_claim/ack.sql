@@ -4,29 +4,32 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_now timestamptz := pgq.now();
     v_parts pgq.lease[];
     v_part pgq.lease;
     v_queue pgq.queue;
     v_count int := 0;
 begin
     if ids is null then
-        with gone as (delete from pgq.lease l where l.lease_id = ack.lease_id returning l.*)
-        select array_agg(row(g.*)::pgq.lease) into v_parts from gone g;
+        delete from pgq.lease l where l.lease_id = ack.lease_id and l.part = 0
+        returning l.* into v_part;
     end if;
-    if v_parts is null then
+    if v_part.part = 0 then
+        v_parts := array[v_part];
+    else
         v_parts := array(select e from pgq._end_lease(ack.lease_id, ack.ids) e);
     end if;
     foreach v_part in array v_parts loop
         insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
                                  client, ids)
-        select pgq.now(), v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
+        select v_now, v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
                v_part.claimed_at, v_part.holder, v_part.client, v_part.ids
         from pgq.queue q where q.queue_id = v_part.queue_id and q.journal = 'all';
         v_count := v_count + v_part.size;
         if v_part.grouped then
             select q.* into v_queue from pgq.queue q where q.queue_id = v_part.queue_id;
             if found then
-                perform pgq._advance_groups(v_queue, v_part.ids, pgq.now());
+                perform pgq._advance_groups(v_queue, v_part.ids, v_now);
             end if;
         end if;
     end loop;

@@ -25,7 +25,6 @@ declare
     v_gone tid[];
     v_plain boolean;
     v_row pgq.ready;
-    v_one record;
     v_size int := 1;
     v_set int8multirange;
     v_rest int8multirange;
@@ -35,7 +34,7 @@ declare
     v_last bigint;
     v_stretch bigint;
     v_taken bigint := 0::bigint;
-    v_second bigint := floor(extract(epoch from now))::bigint;
+    v_second bigint := floor(date_part('epoch', now))::bigint;
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
     v_to bigint[] := array[9223372036854775807];
@@ -60,11 +59,11 @@ begin
             v_second := v_memory[5];
         end if;
         -- Those whose turn in a group comes later stand among the fresh, anywhere.
-        if v_head <> 0 and v_head > v_class and not exists (
-            select from pgq.group_head h where h.queue_id = queue.queue_id)
-        then
-            v_from := array[-9223372036854775808, v_head, v_class];
-            v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
+        if v_head <> 0 and v_head > v_class then
+            if not exists (select from pgq.group_head h where h.queue_id = queue.queue_id) then
+                v_from := array[-9223372036854775808, v_head, v_class];
+                v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
+            end if;
         end if;
     end if;
 
@@ -72,14 +71,16 @@ begin
         loop
             -- Lock no more rows than are needed. One, as far as the last one tells ...
             if v_left <= v_size then
-                select r.ctid, r as ready into v_one from pgq.ready r
-                where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
-                order by r.rank limit 1 for update skip locked;
+                delete from pgq.ready r
+                where r.ctid = (
+                    select h.ctid from pgq.ready h
+                    where h.queue_id = queue.queue_id and h.rank between v_from[i] and v_to[i]
+                    order by h.rank limit 1 for update skip locked)
+                returning r.* into v_row;
                 exit when not found;
-                v_row := v_one.ready;
-                v_gone := array[v_one.ctid];
                 v_count := 1;
                 v_total := v_row.size;
+                v_size := v_row.size;
                 v_set := v_row.ids;
                 v_last := v_row.rank;
                 v_plain := v_row.attempt = 0 and v_row.failures is null
@@ -131,10 +132,10 @@ begin
                     select array_agg(r order by r.rank) into v_rows
                     from pgq.ready r where r.ctid = any (v_gone);
                 end if;
+                delete from pgq.ready r where r.ctid = any (v_gone);
+                v_size := v_total / v_count;
             end if;
             v_taken := v_taken + v_count;
-            v_size := v_total / v_count;
-            delete from pgq.ready r where r.ctid = any (v_gone);
             if v_plain then
                 if v_total > v_left then
                     v_rest := v_row.ids

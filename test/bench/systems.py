@@ -35,7 +35,7 @@ class System(Protocol):
 
 
 class Pgq:
-    """A queue of pgq; with journal "failures" it records as little as pgmq does."""
+    """A queue of pgq; with journal "failures" an ack leaves no trace, as pgmq's delete."""
 
     tables = ("pgq.ready", "pgq.lease", "pgq.scheduled")
 
@@ -72,12 +72,12 @@ class Pgq:
 
 
 class Pgmq:
-    """A queue of pgmq."""
+    """A queue of pgmq, whose messages are deleted when they are done, or archived."""
 
-    name = "pgmq"
-
-    def __init__(self, queue: str) -> None:
+    def __init__(self, queue: str, end: str = "delete") -> None:
+        self.name = "pgmq" if end == "delete" else f"pgmq, {end}"
         self.queue = queue
+        self.end = end
         self.tables = (f"pgmq.q_{queue}",)
 
     def create(self, session: Session) -> None:
@@ -104,7 +104,7 @@ class Pgmq:
             ids = [row[0] for row in cursor]
             if not ids:
                 raise RuntimeError(f"{left} messages are missing")
-            session.execute("select pgmq.delete(%s, %s::bigint[])", self.queue, ids)
+            session.execute(f"select pgmq.{self.end}(%s, %s::bigint[])", self.queue, ids)
             left -= len(ids)
 
 

@@ -45,6 +45,7 @@ class Consumer:
     lost: int = 0
     unarmed: int = 0
     took: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    asleep: threading.Event = field(default_factory=threading.Event)
     _waits: bool = False
 
     def __post_init__(self) -> None:
@@ -92,7 +93,10 @@ class Consumer:
             seconds = self.wait_begin()
             if seconds == 0:
                 continue
-            if self.notified(seconds):
+            self.asleep.set()
+            notified = self.notified(seconds)
+            self.asleep.clear()
+            if notified:
                 self.woken += 1
             elif self.claim():
                 if seconds < 1:
@@ -107,11 +111,13 @@ def publish_at_random(conn: psycopg.Connection, consumer: Consumer, wakeups: int
     """Publish at random moments, some of it in transactions that stay open for a while.
 
     Each message waits for the one before it to be consumed, so that none wakes a consumer that
-    another should have woken.
+    another should have woken. Half of them wait until the consumer sleeps, or is about to.
     """
     chance = random.Random(consumer.queue)
     count = 0
     while consumer.woken + consumer.unarmed < wakeups and consumer.lost == 0:
+        if chance.random() < 0.5:
+            consumer.asleep.wait(TIMEOUT)
         time.sleep(chance.choice((0, chance.uniform(0, 0.002), chance.uniform(0, 0.008))))
         if chance.random() < 0.3:
             with conn.transaction():

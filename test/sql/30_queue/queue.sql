@@ -7,7 +7,7 @@ select t.at(now());
 select is(pgq.create_queue('orders'), true, 'a queue is created by its name alone');
 select ok((select to_jsonb(q) from pgq.queue q) @>
     '{"name": "orders", "mode": "queue", "lease": "00:00:30", "paused": false,
-      "backoff": "00:00:01", "journal": "all", "set_size": 128, "lane_keys": null,
+      "backoff": "00:00:01", "journal": "all", "set_size": 100, "lane_keys": null,
       "on_expiry": "dead_letter",
       "retention": "1 day", "lanes_full": false, "max_backoff": "00:05:00", "unlaned_xid": null,
       "dedup_window": "00:05:00", "max_attempts": 3, "unlaned_rows": false}'::jsonb,

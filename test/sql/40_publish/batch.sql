@@ -66,7 +66,7 @@ select is((select count(*) from (select pgq.publish_batch(
     'orders', array_fill('1'::jsonb, array[100000]))) x), 100000::bigint,
     'a batch of 100000 is accepted');
 select is((select sum(size) from pgq.ready), 100000::bigint, 'and ready');
-select is((select max(size) from pgq.ready), 128, 'in sets of at most 128');
+select is((select max(size) from pgq.ready), 100, 'in sets of at most 100');
 select pgq.drop_queue('orders', force => true);
 
 -- the size of sets

@@ -72,7 +72,7 @@ select is((select count(*) from rows), 600::bigint, 'a session has taken many ro
 select pgq.ack(:a1);
 select is(t.take('q'), 'a2', 'the next of the group comes as soon as it can');
 select pgq.ack(l.lease_id) from (select distinct lease_id from pgq.lease) l;
-update pgq.queue set set_size = 128;
+update pgq.queue set set_size = 100;
 select pg_temp.drain(1000) is not null as done;
 
 -- refused, and again
