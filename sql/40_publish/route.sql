@@ -222,6 +222,11 @@ begin
                 from pgq._learn_route(v_topic) r;
             end if;
             for v_binding in
+                -- Headers repeat: a filter that none of them passes is done with at once.
+                with h as materialized (
+                    select distinct coalesce(n.headers, '{}') as headers
+                    from new_message n where n.topic = v_topic
+                )
                 select q as queue, b.paths, b.scopes, b.counted, b.bindings,
                        (select s.version from pgq.routing s) as version
                 from (
@@ -233,6 +238,8 @@ begin
                            count(*) as bindings
                     from pgq.binding c
                     where c.binding_id = any (v_binding_ids)
+                      and (c.path is null or c.scope <> 'headers' or v_ids is not null or exists (
+                          select from h where jsonb_path_match(h.headers, c.path, '{}', true)))
                     group by c.queue_id
                     union all
                     select p.queue_id, null, null, null, 1 from unnest(v_queue_ids) p (queue_id)
