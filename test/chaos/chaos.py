@@ -155,10 +155,15 @@ class Chaos:
             yield conn
 
     def value(self, query: str) -> Any:
-        with self.connection() as conn:
-            row = conn.execute(query.encode()).fetchone()
-        assert row is not None
-        return row[0]
+        """Return what a query says, asked again if the server crashes meanwhile."""
+        while True:
+            try:
+                with self.connection() as conn:
+                    row = conn.execute(query.encode()).fetchone()
+            except psycopg.OperationalError:
+                continue
+            assert row is not None
+            return row[0]
 
     def victim(self, conn: psycopg.Connection) -> int | None:
         """Return the process of a worker's session, best of one that is doing something."""

@@ -116,27 +116,31 @@ class Worker:
     def consume(self, conn: Connection) -> None:
         client = pgq.Client(conn)
         wanted = FILTERS[self.number % len(FILTERS)]
-        batch = client.claim("work", wanted, self.chance.choice([1, 5, 50, 500, 1000]))
+        dawdles = self.chance.random() < 0.05
+        lease = timedelta(milliseconds=200) if dawdles else None
+        size = self.chance.choice([1, 5, 50, 500, 1000])
+        messages = list(client.claim("work", wanted, size, lease=lease))
         conn.commit()
-        messages = list(batch)
+        if dawdles:
+            time.sleep(0.5)  # what it does now comes too late, if another has them
         if not messages:
             time.sleep(0.02)
             return
-        lease = messages[0].lease_id
+        token = messages[0].lease_id
         fate = self.chance.random()
         if fate < 0.02:
             return  # forgotten: the lease expires
         if fate < 0.06:
-            client.nack(lease, error="try again", delay=timedelta(milliseconds=50))
+            client.nack(token, error="try again", delay=timedelta(milliseconds=50))
             conn.commit()
             return
         poison = [m.id for m in messages if m.payload["uid"] % 997 == 0]
         good = [m for m in messages if m.id not in poison]
         if poison:
-            client.bury(lease, poison, error="poison")
+            client.bury(token, poison, error="poison")
         if good:
             self.finish(conn, "work", good)
-            client.ack(lease, [m.id for m in good])
+            client.ack(token, [m.id for m in good])
         conn.commit()
         self.note("done work", [m.payload["uid"] for m in good])
 
