@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from harness.install import check_invariants, install_plain
 from harness.paths import ROOT, TEST
@@ -31,16 +32,16 @@ from harness.server import SETTINGS
 from pgq import embedded
 
 ROLES = [("publish", 3), ("consume", 4), ("read", 2)]
-PATIENCE = 600.0
+PATIENCE = 90.0
 
 TABLES = """
 create table sent (uid bigint primary key, kind int, group_key text);
 create table done (seq bigint generated always as identity, queue text, uid bigint);
 create table batch (reader int, number int, primary key (reader, number));
 select pgq.create_queue('work', lane_keys => '{kind}', lease => '4 s', max_attempts => 50,
-                        backoff => '100 ms', max_backoff => '1 s', retention => '3 s');
+                        backoff => '100 ms', max_backoff => '1 s', retention => '1 s');
 select pgq.create_queue('audit', lease => '4 s', max_attempts => 50, backoff => '100 ms',
-                        max_backoff => '1 s', retention => '3 s');
+                        max_backoff => '1 s', retention => '1 s');
 select pgq.subscribe('audit', 'work', '{"kind": {"$lte": 1}}');
 """
 
@@ -80,18 +81,28 @@ LAWS = {
 
 
 class Chaos:
-    """A server, a proxy before it, workers, and what has happened to them."""
+    """A server, workers, and what has happened to them.
 
-    def __init__(self, server: embedded.Server, proxy: Proxy, scratch: Path, seed: int) -> None:
+    :param dsn: how workers reach the server.
+    :param scratch: a directory for what they write down.
+    """
+
+    def __init__(self, server: embedded.Server, dsn: str, scratch: Path, seed: int) -> None:
         self.server = server
-        self.proxy = proxy
+        self.dsn = dsn
         self.scratch = scratch
         self.chance = random.Random(seed)
-        self.faults: Counter[str] = Counter()
-        self.crashes = 0
         self.lives: Counter[tuple[str, int]] = Counter()
         self.workers: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
         self.defects: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers.values():
+            worker.kill()
+            worker.wait()
 
     # Workers
 
@@ -99,8 +110,7 @@ class Chaos:
         life = self.lives[role, number]
         self.lives[role, number] += 1
         name = f"{role}-{number}-{life}"
-        dsn = self.server.dsn(tcp=True) + f" application_name={name} connect_timeout=10"
-        dsn = dsn.replace(f"port={self.server.port}", f"port={self.proxy.port}")
+        dsn = make_conninfo(self.dsn, application_name=name, connect_timeout=10)
         with (self.scratch / f"{name}.err").open("wb") as errors:
             self.workers[role, number] = subprocess.Popen(
                 [
@@ -164,6 +174,82 @@ class Chaos:
                 continue
             assert row is not None
             return row[0]
+
+    def sent(self) -> int:
+        """How many messages were published."""
+        return int(self.value("select count(*) from sent"))
+
+    # The account
+
+    def check(self, when: str) -> None:
+        with self.connection() as conn:
+            self.defects += [f"{when}: {line}" for line in check_invariants(conn)]
+
+    def ledgers(self) -> Iterator[tuple[str, list[str]]]:
+        for file in sorted(self.scratch.glob("*.ledger")):
+            # A worker that was killed may not have finished its last line.
+            for line in file.read_text().split("\n")[:-1]:
+                words = line.split(" ")
+                count = 2 if words[0] == "done" else 1
+                yield " ".join(words[:count]), words[count:]
+
+    def account(self, report: Report, when: str) -> None:
+        """Compare what is stored with what was sent and with what workers were told."""
+        with self.connection() as conn:
+            conn.execute(ACCOUNT)
+            with conn.cursor().copy("copy noted from stdin") as copy:
+                for what, values in self.ledgers():
+                    if what != "error":
+                        for uid in filter(None, values):
+                            copy.write_row((what, int(uid)))
+            for law, query in LAWS.items():
+                wrong = conn.execute(query.encode()).fetchmany(5)
+                report.check(f"{when}: {law}", "\n".join(map(str, wrong)))
+            places = conn.execute(
+                "select queue, place, count(*) from fate group by 1, 2 order by 1, 2"
+            )
+            for queue, place, count in places.fetchall():
+                print(f"{queue:>10} {place:<6} {count:>10}")
+            report.check(f"{when}: pgq.check()", "\n".join(check_invariants(conn)))
+
+    def conclude(self, report: Report) -> None:
+        """Account for everything, before and after the rest is delivered."""
+        self.account(report, "after the last crash")
+        self.drain()
+        self.account(report, "at the end")
+        left = self.left()
+        report.check("everything was delivered", f"{left} messages are left" if left else "")
+        report.check("workers only ended when told to", "\n".join(self.defects))
+
+    def drain(self) -> None:
+        """Let new workers deliver what is left."""
+        self.start_workers("consume", "read")
+        least = left = self.left()
+        deadline = time.monotonic() + PATIENCE
+        while left and time.monotonic() < deadline and not self.defects:
+            self.watch_workers()
+            time.sleep(0.3)
+            left = self.left()
+            if left < least:
+                least, deadline = left, time.monotonic() + PATIENCE
+        self.end_workers(signal.SIGTERM)
+
+    def left(self) -> int:
+        """How many messages are still to be delivered."""
+        query = "select count(*) from pgq.message_state where state <> 'dead'"
+        return int(self.value(query))
+
+
+class Faults(Chaos):
+    """Everything that can fail, one after the other."""
+
+    def __init__(self, server: embedded.Server, proxy: Proxy, scratch: Path, seed: int) -> None:
+        super().__init__(
+            server, make_conninfo(server.dsn(tcp=True), port=proxy.port), scratch, seed
+        )
+        self.proxy = proxy
+        self.faults: Counter[str] = Counter()
+        self.crashes = 0
 
     def victim(self, conn: psycopg.Connection) -> int | None:
         """Return the process of a worker's session, best of one that is doing something."""
@@ -258,11 +344,17 @@ class Chaos:
                 return True
         return False
 
-    def turn_eras(self) -> bool:
+    def turn_era(self) -> bool:
+        """Have an era emptied and a new one begun, whoever is in the way."""
         with self.connection() as conn:
-            conn.execute("call pgq.maintain()")
-            conn.execute("call pgq.maintain()")
-        return True
+            query = "select pg_sequence_last_value('pgq.era_number')"
+            before = conn.execute(query).fetchone()
+            for _ in range(40):
+                conn.execute("call pgq.maintain()")
+                if conn.execute(query).fetchone() != before:
+                    return True
+                conn.execute("update pgq.era set retry_at = null where retry_at is not null")
+        return False
 
     def replay_upgrade(self) -> bool:
         with self.connection() as conn:
@@ -286,7 +378,7 @@ class Chaos:
         gentle: list[Callable[[], bool]] = [
             *(self.terminate_backend, self.cancel_statement, self.kill_worker),
             *(self.cut_connections, self.freeze_connections, self.fill_lock_queue),
-            *(self.turn_eras, self.replay_upgrade),
+            *(self.turn_era, self.replay_upgrade),
         ]
         hard: list[Callable[[], bool]] = [
             *(self.kill_backend, self.restart_immediately, self.kill_postmaster)
@@ -314,59 +406,12 @@ class Chaos:
                 break
         self.tell(started)
 
-    def sent(self) -> int:
-        """How many messages were published."""
-        return int(self.value("select count(*) from sent"))
-
     def tell(self, started: float) -> None:
         print(
             f"{time.monotonic() - started:6.0f} s {self.crashes:4} crashes"
             f" {self.sent():8} messages",
             flush=True,
         )
-
-    # The account
-
-    def check(self, when: str) -> None:
-        with self.connection() as conn:
-            self.defects += [f"{when}: {line}" for line in check_invariants(conn)]
-
-    def ledgers(self) -> Iterator[tuple[str, list[str]]]:
-        for file in sorted(self.scratch.glob("*.ledger")):
-            # A worker that was killed may not have finished its last line.
-            for line in file.read_text().split("\n")[:-1]:
-                words = line.split(" ")
-                count = 2 if words[0] == "done" else 1
-                yield " ".join(words[:count]), words[count:]
-
-    def account(self, report: Report, when: str) -> None:
-        """Compare what is stored with what was sent and with what workers were told."""
-        with self.connection() as conn:
-            conn.execute(ACCOUNT)
-            with conn.cursor().copy("copy noted from stdin") as copy:
-                for what, values in self.ledgers():
-                    if what != "error":
-                        for uid in filter(None, values):
-                            copy.write_row((what, int(uid)))
-            for law, query in LAWS.items():
-                wrong = conn.execute(query.encode()).fetchmany(5)
-                report.check(f"{when}: {law}", "\n".join(map(str, wrong)))
-            places = conn.execute(
-                "select queue, place, count(*) from fate group by 1, 2 order by 1, 2"
-            )
-            for queue, place, count in places.fetchall():
-                print(f"{queue:>10} {place:<6} {count:>10}")
-            report.check(f"{when}: pgq.check()", "\n".join(check_invariants(conn)))
-
-    def drain(self) -> None:
-        """Let new workers deliver what is left."""
-        self.start_workers("consume", "read")
-        deadline = time.monotonic() + PATIENCE
-        left = "select count(*) from pgq.message_state where state <> 'dead'"
-        while self.value(left) and time.monotonic() < deadline and not self.defects:
-            self.watch_workers()
-            time.sleep(0.3)
-        self.end_workers(signal.SIGTERM)
 
 
 def run(report: Report, *, crashes: int, messages: int, seed: int = 0) -> None:
@@ -383,25 +428,16 @@ def run(report: Report, *, crashes: int, messages: int, seed: int = 0) -> None:
             assert row == ("on",)
             install_plain(conn)
             conn.execute(TABLES)
-        chaos = Chaos(server, proxy, Path(scratch), seed)
-        try:
+        chaos = Faults(server, proxy, Path(scratch), seed)
+        with chaos:
             chaos.run(crashes, messages)
             chaos.end_workers(signal.SIGKILL)
             chaos.kill_postmaster()
-            chaos.account(report, "after the last crash")
-            chaos.drain()
-            chaos.account(report, "at the end")
-        finally:
-            for worker in chaos.workers.values():
-                worker.kill()
-                worker.wait()
-        left = chaos.value("select count(*) from pgq.message_state where state <> 'dead'")
-        report.check("everything was delivered", f"{left} messages are left" if left else "")
-        report.check("workers only ended when told to", "\n".join(chaos.defects))
+            chaos.conclude(report)
         print_table(chaos)
 
 
-def print_table(chaos: Chaos) -> None:
+def print_table(chaos: Faults) -> None:
     errors: Counter[str] = Counter()
     for what, values in chaos.ledgers():
         if what == "error":
