@@ -67,6 +67,15 @@ test-upgrade: $(pgq_venv)/test.stamp build ## upgrade, dump, restore (ACCEPT=1 r
 test-python: $(pgq_venv)/test.stamp build ## the Python package (ACCEPT=1 records the README's output)
 	@$(pgq_run) python --only '$(ONLY)' $(if $(ACCEPT),--accept)
 
+.PHONY: test-chaos
+test-chaos: $(pgq_venv)/test.stamp build ## long: 200 server crashes, a million messages, failovers
+	@$(pgq_run) chaos failover --crashes $(or $(CRASHES),200) --messages $(or $(MESSAGES),1000000) \
+	    --rounds $(or $(ROUNDS),5)
+
+.PHONY: test-matrix
+test-matrix: $(pgq_venv)/test.stamp build ## SQL, isolation and Python on PostgreSQL 15 to 18 (MAJORS=)
+	@$(pgq_py) test/matrix.py --only '$(ONLY)' $(if $(MAJORS),--majors $(MAJORS))
+
 .PHONY: installcheck
 installcheck: $(pgq_venv)/test.stamp ## pgTAP on the server that the PG* variables name
 	@$(pgq_run) sql --running --only '$(ONLY)'

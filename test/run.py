@@ -11,6 +11,8 @@ import argparse
 import sys
 from functools import partial
 
+from chaos import chaos, failover
+
 from harness import isolation_suite, lint_suite, pytest_suite, report, sql_suite, verify_suite
 
 
@@ -22,6 +24,9 @@ def main() -> int:
     parser.add_argument(
         "--running", action="store_true", help="use the server that the PG* variables name"
     )
+    parser.add_argument("--crashes", type=int, default=20, help="of the server, at least")
+    parser.add_argument("--messages", type=int, default=80_000, help="under chaos, at least")
+    parser.add_argument("--rounds", type=int, default=1, help="of failover")
     options = parser.parse_args()
     suites: dict[str, report.Suite] = {
         "verify": verify_suite.run,
@@ -33,6 +38,8 @@ def main() -> int:
         "python": partial(
             pytest_suite.run, directory="python", pattern=options.only, accept=options.accept
         ),
+        "chaos": partial(chaos.run, crashes=options.crashes, messages=options.messages),
+        "failover": partial(failover.run, rounds=options.rounds),
         "lint": lint_suite.run,
     }
     names = options.suites or list(suites)

@@ -33,10 +33,18 @@ def run(report: Report, *, pattern: str = "", accept: bool = False) -> None:
 
 
 def find_tester(server: embedded.Server) -> Path:
-    found = sorted(server.bin_dir.parent.glob("lib/**/test/isolation/isolationtester"))
-    if not found:
-        raise RuntimeError(f"no isolationtester comes with the server in {server.bin_dir}")
-    return found[0]
+    """Return the tester that came with the server, or that of another version."""
+    for bin_dir in (server.bin_dir, *embedded.find_binaries(installed=True)):
+        found = sorted(bin_dir.parent.glob("lib/**/test/isolation/isolationtester"))
+        if found:
+            return found[0]
+    raise RuntimeError("no isolationtester comes with any server that is installed")
+
+
+def environment(tester: Path) -> dict[str, str]:
+    """Return what the tester needs: some packages do not tell it where its libpq is."""
+    library = next(parent for parent in tester.parents if parent.name == "lib")
+    return {"PGOPTIONS": "-c client_min_messages=warning", "LD_LIBRARY_PATH": str(library)}
 
 
 def run_spec(
@@ -51,7 +59,7 @@ def run_spec(
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env=server.environment(database) | {"PGOPTIONS": "-c client_min_messages=warning"},
+                env=server.environment(database) | environment(tester),
                 text=True,
                 timeout=SECONDS,
                 check=False,

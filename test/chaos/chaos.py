@@ -1,0 +1,455 @@
+"""Work under load while everything fails that can fail, and an account of it at the end.
+
+Workers publish, consume and read batches through a proxy; faults strike one after the other. At
+the end every message that was published is acknowledged, a dead letter or still held, once in each
+queue that receives it, and what a worker was told to be committed is there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from harness.install import check_invariants, install_plain
+from harness.paths import ROOT, TEST
+from harness.proxy import Proxy
+from harness.report import Report
+from harness.server import SETTINGS
+from pgq import embedded
+
+ROLES = [("publish", 3), ("consume", 4), ("read", 2)]
+PATIENCE = 90.0
+
+TABLES = """
+create table sent (uid bigint primary key, kind int, group_key text);
+create table done (seq bigint generated always as identity, queue text, uid bigint);
+create table batch (reader int, number int, primary key (reader, number));
+select pgq.create_queue('work', lane_keys => '{kind}', lease => '4 s', max_attempts => 50,
+                        backoff => '100 ms', max_backoff => '1 s', retention => '1 s');
+select pgq.create_queue('audit', lease => '4 s', max_attempts => 50, backoff => '100 ms',
+                        max_backoff => '1 s', retention => '1 s');
+select pgq.subscribe('audit', 'work', '{"kind": {"$lte": 1}}');
+"""
+
+# Where each message is, for each queue, and where it has to be.
+ACCOUNT = """
+create temp table fate as
+    select queue, uid, 'done' as place from done
+    union all
+    select q.name, (d.payload ->> 'uid')::bigint, 'dead'
+    from pgq.dead_letter d join pgq.queue q using (queue_id)
+    union all
+    select s.queue, (m.payload ->> 'uid')::bigint, 'held'
+    from pgq.message_state s join pgq.message m using (id) where s.state <> 'dead';
+create temp table expected as
+    select 'work' as queue, uid from sent
+    union all
+    select 'audit', uid from sent where kind <= 1;
+create temp table noted (what text, uid bigint);
+"""
+
+# Each of these returns no row if all is well.
+LAWS = {
+    "nothing that was published is missing": "select * from expected except"
+    " select queue, uid from fate",
+    "nothing is there that was not published": "select queue, uid from fate except"
+    " select * from expected",
+    "nothing is in two places or was acknowledged twice": "select queue, uid, array_agg(place)"
+    " from fate group by 1, 2 having count(*) > 1",
+    "what was said to be published is there": "select uid from noted where what = 'sent'"
+    " except select uid from sent",
+    "what was said to be acknowledged stays so": "select what, uid from noted"
+    " where what like 'done %' except select 'done ' || queue, uid from done",
+    "groups were delivered in order": "select * from (select queue, group_key, uid,"
+    " lag(uid) over (partition by queue, group_key order by seq) as before"
+    " from done join sent using (uid) where group_key is not null) o where before > uid",
+}
+
+
+class Chaos:
+    """A server, workers, and what has happened to them.
+
+    :param dsn: how workers reach the server.
+    :param scratch: a directory for what they write down.
+    """
+
+    def __init__(self, server: embedded.Server, dsn: str, scratch: Path, seed: int) -> None:
+        self.server = server
+        self.dsn = dsn
+        self.scratch = scratch
+        self.chance = random.Random(seed)
+        self.lives: Counter[tuple[str, int]] = Counter()
+        self.workers: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
+        self.defects: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers.values():
+            worker.kill()
+            worker.wait()
+
+    # Workers
+
+    def start_worker(self, role: str, number: int) -> None:
+        life = self.lives[role, number]
+        self.lives[role, number] += 1
+        name = f"{role}-{number}-{life}"
+        dsn = make_conninfo(self.dsn, application_name=name, connect_timeout=10)
+        with (self.scratch / f"{name}.err").open("wb") as errors:
+            self.workers[role, number] = subprocess.Popen(
+                [
+                    *(sys.executable, str(TEST / "chaos" / "worker.py"), role, str(number)),
+                    *(str(life), dsn, str(self.scratch / f"{name}.ledger")),
+                ],
+                stdin=subprocess.DEVNULL,
+                stderr=errors,
+            )
+
+    def start_workers(self, *roles: str) -> None:
+        for role, count in ROLES:
+            if role in roles:
+                for number in range(count):
+                    self.start_worker(role, number)
+
+    def end_workers(self, how: signal.Signals) -> None:
+        for worker in self.workers.values():
+            worker.send_signal(how)
+        for (role, number), worker in self.workers.items():
+            code = worker.wait(60)
+            # Told to stop before it could listen, a worker ends by the signal.
+            if how is signal.SIGTERM and code not in (0, -signal.SIGTERM):
+                self.defects.append(self.last_words(role, number))
+        self.workers.clear()
+
+    def watch_workers(self) -> None:
+        for (role, number), worker in list(self.workers.items()):
+            if worker.poll() is not None:
+                self.defects.append(self.last_words(role, number))
+                self.start_worker(role, number)
+
+    def last_words(self, role: str, number: int) -> str:
+        name = f"{role}-{number}-{self.lives[role, number] - 1}"
+        return f"{name} ended by itself:\n{(self.scratch / f'{name}.err').read_text()[-2000:]}"
+
+    # The server
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection]:
+        """Yield a connection past the proxy, as soon as there is one."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                conn = psycopg.connect(self.server.dsn(), autocommit=True)
+                break
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+        with conn:
+            yield conn
+
+    def value(self, query: str) -> Any:
+        """Return what a query says, asked again if the server crashes meanwhile."""
+        while True:
+            try:
+                with self.connection() as conn:
+                    row = conn.execute(query.encode()).fetchone()
+            except psycopg.OperationalError:
+                continue
+            assert row is not None
+            return row[0]
+
+    def sent(self) -> int:
+        """How many messages were published."""
+        return int(self.value("select count(*) from sent"))
+
+    # The account
+
+    def check(self, when: str) -> None:
+        with self.connection() as conn:
+            self.defects += [f"{when}: {line}" for line in check_invariants(conn)]
+
+    def ledgers(self) -> Iterator[tuple[str, list[str]]]:
+        for file in sorted(self.scratch.glob("*.ledger")):
+            # A worker that was killed may not have finished its last line.
+            for line in file.read_text().split("\n")[:-1]:
+                words = line.split(" ")
+                count = 2 if words[0] == "done" else 1
+                yield " ".join(words[:count]), words[count:]
+
+    def account(self, report: Report, when: str) -> None:
+        """Compare what is stored with what was sent and with what workers were told."""
+        with self.connection() as conn:
+            conn.execute(ACCOUNT)
+            with conn.cursor().copy("copy noted from stdin") as copy:
+                for what, values in self.ledgers():
+                    if what != "error":
+                        for uid in filter(None, values):
+                            copy.write_row((what, int(uid)))
+            for law, query in LAWS.items():
+                wrong = conn.execute(query.encode()).fetchmany(5)
+                report.check(f"{when}: {law}", "\n".join(map(str, wrong)))
+            places = conn.execute(
+                "select queue, place, count(*) from fate group by 1, 2 order by 1, 2"
+            )
+            for queue, place, count in places.fetchall():
+                print(f"{queue:>10} {place:<6} {count:>10}")
+            report.check(f"{when}: pgq.check()", "\n".join(check_invariants(conn)))
+
+    def conclude(self, report: Report) -> None:
+        """Account for everything, before and after the rest is delivered."""
+        self.account(report, "after the last crash")
+        self.drain()
+        self.account(report, "at the end")
+        left = self.left()
+        report.check("everything was delivered", f"{left} messages are left" if left else "")
+        report.check("workers only ended when told to", "\n".join(self.defects))
+
+    def drain(self) -> None:
+        """Let new workers deliver what is left."""
+        self.start_workers("consume", "read")
+        least = left = self.left()
+        deadline = time.monotonic() + PATIENCE
+        while left and time.monotonic() < deadline and not self.defects:
+            self.watch_workers()
+            time.sleep(0.3)
+            left = self.left()
+            if left < least:
+                least, deadline = left, time.monotonic() + PATIENCE
+        self.end_workers(signal.SIGTERM)
+
+    def left(self) -> int:
+        """How many messages are still to be delivered."""
+        query = "select count(*) from pgq.message_state where state <> 'dead'"
+        return int(self.value(query))
+
+
+class Faults(Chaos):
+    """Everything that can fail, one after the other."""
+
+    def __init__(self, server: embedded.Server, proxy: Proxy, scratch: Path, seed: int) -> None:
+        super().__init__(
+            server, make_conninfo(server.dsn(tcp=True), port=proxy.port), scratch, seed
+        )
+        self.proxy = proxy
+        self.faults: Counter[str] = Counter()
+        self.crashes = 0
+
+    def victim(self, conn: psycopg.Connection) -> int | None:
+        """Return the process of a worker's session, best of one that is doing something."""
+        row = conn.execute(
+            "select pid from pg_stat_activity where application_name ~ '^(publish|consume|read)-'"
+            " order by state = 'idle', random() limit 1"
+        ).fetchone()
+        return None if row is None else row[0]
+
+    # Faults: each returns whether it has struck
+
+    def terminate_backend(self) -> bool:
+        with self.connection() as conn:
+            pid = self.victim(conn)
+            conn.execute("select pg_terminate_backend(%s)", [pid])
+        return pid is not None
+
+    def cancel_statement(self) -> bool:
+        with self.connection() as conn:
+            pid = self.victim(conn)
+            conn.execute("select pg_cancel_backend(%s)", [pid])
+        return pid is not None
+
+    def kill_backend(self) -> bool:
+        """Kill a session with -9, upon which PostgreSQL ends all others and recovers."""
+        with self.connection() as conn:
+            pid = self.victim(conn)
+        if pid is None:
+            return False
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        self.crashes += 1
+        return True
+
+    def restart_immediately(self) -> bool:
+        self.server.stop("immediate")
+        self.come_back()
+        return True
+
+    def kill_postmaster(self) -> bool:
+        self.server.kill()
+        self.come_back()
+        return True
+
+    def come_back(self) -> None:
+        """Start the server after a crash; now and then look at what is stored before others do."""
+        self.crashes += 1
+        look = self.crashes % 10 == 0
+        if look:
+            self.proxy.close()
+        self.server.start()
+        if look:
+            self.check("after a crash")
+            self.proxy.open = True
+
+    def kill_worker(self) -> bool:
+        role, number = self.chance.choice(list(self.workers))
+        worker = self.workers[role, number]
+        worker.kill()
+        worker.wait()
+        self.start_worker(role, number)
+        return True
+
+    def cut_connections(self) -> bool:
+        links = self.proxy.some(self.chance, 3)
+        for link in links:
+            link.cut()
+        return bool(links)
+
+    def freeze_connections(self) -> bool:
+        """Freeze some for longer than a lease, or shorter; some never thaw."""
+        links = self.proxy.some(self.chance, 2)
+        for link in links:
+            link.flowing.clear()
+            end = self.chance.choice([link.flowing.set, link.flowing.set, link.cut])
+            timer = threading.Timer(self.chance.choice([0.3, 2, 6]), end)
+            timer.daemon = True
+            timer.start()
+        return bool(links)
+
+    def fill_lock_queue(self) -> bool:
+        """Hold messages and locks in a transaction, with somebody behind who wants the table."""
+        with self.connection() as conn, self.connection() as other, conn.transaction():
+            conn.execute("select count(*) from pgq.message")
+            conn.execute("select count(*) from pgq.claim('work', n => 300)")
+            other.execute("set lock_timeout = '1s'")
+            try:
+                other.execute("begin; lock table pgq.message in access exclusive mode; rollback")
+            except psycopg.errors.LockNotAvailable:
+                return True
+        return False
+
+    def turn_era(self) -> bool:
+        """Have an era emptied and a new one begun, whoever is in the way."""
+        with self.connection() as conn:
+            query = "select pg_sequence_last_value('pgq.era_number')"
+            before = conn.execute(query).fetchone()
+            for _ in range(40):
+                conn.execute("call pgq.maintain()")
+                if conn.execute(query).fetchone() != before:
+                    return True
+                conn.execute("update pgq.era set retry_at = null where retry_at is not null")
+        return False
+
+    def replay_upgrade(self) -> bool:
+        with self.connection() as conn:
+            install_plain(conn, "pgq-plain-upgrade.sql")
+        return True
+
+    def strike(self, fault: Callable[[], bool]) -> None:
+        """Let a fault strike; another one may have cut its own connection."""
+        name = fault.__name__.replace("_", " ")
+        try:
+            if fault():
+                self.faults[name] += 1
+        except psycopg.errors.DeadlockDetected:
+            self.faults[f"{name}: deadlock"] += 1
+        except psycopg.OperationalError as error:
+            if error.sqlstate not in (None, "57P01", "57P02", "57P03"):
+                raise
+
+    def run(self, crashes: int, messages: int) -> None:
+        """Strike until there were that many crashes and messages, and every fault at least once."""
+        gentle: list[Callable[[], bool]] = [
+            *(self.terminate_backend, self.cancel_statement, self.kill_worker),
+            *(self.cut_connections, self.freeze_connections, self.fill_lock_queue),
+            *(self.turn_era, self.replay_upgrade),
+        ]
+        hard: list[Callable[[], bool]] = [
+            *(self.kill_backend, self.restart_immediately, self.kill_postmaster)
+        ]
+        started = time.monotonic()
+        deadline = started + PATIENCE + 10 * crashes + messages / 200
+        self.start_workers("publish", "consume", "read")
+        turn = 0
+        while True:
+            time.sleep(self.chance.random())
+            # In turns, so that every fault strikes; which others it meets is left to chance.
+            self.strike(gentle[turn % len(gentle)])
+            if self.crashes * messages <= crashes * self.sent():
+                self.strike(hard[turn % len(hard)])
+            self.watch_workers()
+            turn += 1
+            if turn % 40 == 0:
+                self.tell(started)
+            if self.defects or (
+                self.crashes >= crashes and self.sent() >= messages and turn > len(gentle)
+            ):
+                break
+            if time.monotonic() > deadline:
+                self.defects.append(f"{self.crashes} crashes and {self.sent()} messages at the end")
+                break
+        self.tell(started)
+
+    def tell(self, started: float) -> None:
+        print(
+            f"{time.monotonic() - started:6.0f} s {self.crashes:4} crashes"
+            f" {self.sent():8} messages",
+            flush=True,
+        )
+
+
+def run(report: Report, *, crashes: int, messages: int, seed: int = 0) -> None:
+    """Run with at least that many server crashes and messages."""
+    seed = seed or random.randrange(1, 1_000_000)
+    print(f"seed {seed}")
+    with (
+        TemporaryDirectory() as scratch,
+        embedded.start(extension_dir=ROOT, settings=SETTINGS) as server,
+        Proxy(server.port) as proxy,
+    ):
+        with psycopg.connect(server.dsn(), autocommit=True) as conn:
+            row = conn.execute("show fsync").fetchone()
+            assert row == ("on",)
+            install_plain(conn)
+            conn.execute(TABLES)
+        chaos = Faults(server, proxy, Path(scratch), seed)
+        with chaos:
+            chaos.run(crashes, messages)
+            chaos.end_workers(signal.SIGKILL)
+            chaos.kill_postmaster()
+            chaos.conclude(report)
+        print_table(chaos)
+
+
+def print_table(chaos: Faults) -> None:
+    errors: Counter[str] = Counter()
+    for what, values in chaos.ledgers():
+        if what == "error":
+            errors[values[0]] += 1
+    print(f"\n{'fault':<34} {'count':>8}")
+    for name, count in sorted(chaos.faults.items()):
+        print(f"{name:<34} {count:>8}")
+    print(f"{'server crashes':<34} {chaos.crashes:>8}")
+    print(f"{'eras':<34} {chaos.value('select last_value from pgq.era_number'):>8}")
+    print(f"{'messages':<34} {chaos.value('select count(*) from sent'):>8}")
+    print(f"{'acknowledgements':<34} {chaos.value('select count(*) from done'):>8}")
+    print(f"{'named batches':<34} {chaos.value('select count(*) from batch'):>8}")
+    print(f"\n{'what workers saw':<34} {'count':>8}")
+    for code, count in sorted(errors.items()):
+        print(f"{'lost connection' if code == 'None' else code:<34} {count:>8}")

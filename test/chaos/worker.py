@@ -1,0 +1,187 @@
+"""A process that publishes or consumes until SIGTERM, whatever happens to its connections.
+
+python worker.py ROLE NUMBER LIFE DSN LEDGER
+
+What it publishes and what it acknowledges stands in tables of the same transactions (`sent` and
+`done`), and in the ledger as soon as the server has said that they are committed. NUMBER tells the
+workers of a role apart, LIFE counts how often this one was started.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from psycopg import Connection, IsolationLevel
+
+import pgq
+
+BACKLOG = 20_000
+GROUPS = 5
+# Every message of `work` matches the first; between them they overlap.
+FILTERS: list[dict[str, Any] | None] = [
+    None,
+    {"kind": 1},
+    {"kind": {"$in": [0, 2]}},
+    {"payload.uid": {"$gt": 0}, "kind": {"$ne": 3}},
+]
+
+# A lost connection has no SQLSTATE. The others say that nothing was done: cancelled, server
+# stopping or starting, too many connections, serialization failure, deadlock, lease lost.
+PASSING = {None, "57014", "57P01", "57P02", "57P03", "53300", "40001", "40P01", "QU003"}
+
+
+class Worker:
+    """What all roles share: a connection that comes back, the ledger, the tally of errors."""
+
+    def __init__(self, number: int, life: int, dsn: str, ledger: str) -> None:
+        self.number = number
+        self.life = life
+        self.dsn = dsn
+        self.chance = random.Random(number * 1000 + life)
+        self.stopping = False
+        self.uid = (number * 10_000 + life) * 10_000_000
+        self._ledger = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        signal.signal(signal.SIGTERM, self._stop)
+
+    def _stop(self, *_: object) -> None:
+        self.stopping = True
+
+    def note(self, what: str, values: list[Any]) -> None:
+        os.write(self._ledger, f"{what} {' '.join(map(str, values))}\n".encode())
+
+    def run(self, step: Callable[[Connection], None], isolation: IsolationLevel | None) -> None:
+        while not self.stopping:
+            try:
+                with psycopg.connect(self.dsn) as conn:
+                    conn.isolation_level = isolation
+                    while not self.stopping:
+                        try:
+                            step(conn)
+                        except psycopg.Error as error:
+                            self.trouble(error)
+                            conn.rollback()
+                        except pgq.LeaseLost as error:
+                            self.note("error", [error.sqlstate])
+                            conn.rollback()
+            except psycopg.Error as error:
+                self.trouble(error)
+                time.sleep(0.05)
+
+    def trouble(self, error: psycopg.Error) -> None:
+        if error.sqlstate not in PASSING:
+            raise error
+        self.note("error", [error.sqlstate])
+
+    # Roles: what is done between two looks at the flag
+
+    def publish(self, conn: Connection) -> None:
+        size = self.chance.choice([1, 1, 1, 2, 10, 100, 300, 1000])
+        uids = list(range(self.uid + 1, self.uid + 1 + size))
+        self.uid += size
+        group = f"{self.number}.{self.chance.randrange(GROUPS)}" if size <= 10 else None
+        kind = self.chance.randrange(5)
+        delay = "300 ms" if group is None and self.chance.random() < 0.2 else None
+        conn.execute(
+            "insert into sent select u, %s, %s from unnest(%s::bigint[]) u", [kind, group, uids]
+        )
+        conn.execute(
+            "insert into pgq.message (topic, headers, payload, priority, group_key, deliver_at)"
+            " select 'work', jsonb_build_object('kind', %(kind)s::int),"
+            " jsonb_build_object('uid', u), %(priority)s, %(group)s,"
+            " pgq.now() + %(delay)s::interval from unnest(%(uids)s::bigint[]) u",
+            {
+                "kind": kind,
+                "priority": 0 if group else self.chance.randrange(2),
+                "group": group,
+                "delay": delay,
+                "uids": uids,
+            },
+        )
+        conn.commit()
+        self.note("sent", uids)
+        if self.chance.random() < 0.2:
+            row = conn.execute("select sum(ready) from pgq.queue_stats").fetchone()
+            conn.commit()
+            if row is not None and (row[0] or 0) > BACKLOG:
+                time.sleep(0.3)
+
+    def consume(self, conn: Connection) -> None:
+        client = pgq.Client(conn)
+        wanted = FILTERS[self.number % len(FILTERS)]
+        dawdles = self.chance.random() < 0.05
+        lease = timedelta(milliseconds=200) if dawdles else None
+        size = self.chance.choice([1, 5, 50, 500, 1000])
+        messages = list(client.claim("work", wanted, size, lease=lease))
+        conn.commit()
+        if dawdles:
+            time.sleep(0.5)  # what it does now comes too late, if another has them
+        if not messages:
+            time.sleep(0.02)
+            return
+        token = messages[0].lease_id
+        fate = self.chance.random()
+        if fate < 0.02:
+            return  # forgotten: the lease expires
+        if fate < 0.06:
+            client.nack(token, error="try again", delay=timedelta(milliseconds=50))
+            conn.commit()
+            return
+        poison = [m.id for m in messages if m.payload["uid"] % 997 == 0]
+        good = [m for m in messages if m.id not in poison]
+        if poison:
+            client.bury(token, poison, error="poison")
+        if good:
+            self.finish(conn, "work", good)
+            client.ack(token, [m.id for m in good])
+        conn.commit()
+        self.note("done work", [m.payload["uid"] for m in good])
+
+    def read_batches(self, conn: Connection) -> None:
+        """Read as a batch engine does: a batch has a name, and is read again after a failure."""
+        row = conn.execute(
+            "select coalesce(max(number), 0) from batch where reader = %s", [self.number]
+        ).fetchone()
+        assert row is not None
+        client = pgq.Client(conn)
+        key = f"{self.number}/{row[0] + 1}"
+        messages = list(client.claim("audit", n=2000, key=key))
+        conn.commit()
+        again = list(client.claim("audit", n=2000, key=key))
+        conn.commit()
+        if messages and again and messages[0].lease_id == again[0].lease_id:
+            assert {m.id for m in messages} == {m.id for m in again}
+        if not again:
+            time.sleep(0.1)
+            return
+        self.finish(conn, "audit", again)
+        conn.execute("insert into batch values (%s, %s)", [self.number, row[0] + 1])
+        client.ack(again[0].lease_id)
+        conn.commit()
+        self.note("done audit", [m.payload["uid"] for m in again])
+
+    def finish(self, conn: Connection, queue: str, messages: list[pgq.Message]) -> None:
+        conn.execute(
+            "insert into done (queue, uid) select %s, unnest(%s::bigint[])",
+            [queue, [m.payload["uid"] for m in messages]],
+        )
+
+
+def main() -> None:
+    role, number, life, dsn, ledger = sys.argv[1:]
+    worker = Worker(int(number), int(life), dsn, ledger)
+    steps = {"publish": worker.publish, "consume": worker.consume, "read": worker.read_batches}
+    # One of the consumers works under REPEATABLE READ, and retries what that refuses.
+    strict = role == "consume" and worker.number % 4 == 3
+    worker.run(steps[role], IsolationLevel.REPEATABLE_READ if strict else None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Any arguments at all: an answer or an error of the caller, never an internal one or a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from harness.install import check_invariants
+
+CALLS = int(1500 * float(os.environ.get("PGQ_STRESS", "1")))
+
+TEXTS = [
+    *("", " ", "orders", "audit", "orders.#", "*", "#", "a.b.c", ".", "a..b", "type", "batch"),
+    *(
+        "nowhere",
+        "Ünïcödé",
+        "\U0001f4a9",
+        "'; drop schema pgq; --",
+        '"',
+        "\\",
+        "%s",
+        "{",
+        "x" * 300,
+    ),
+    *("x" * 100_000, "\t\n", "\x01", "(", "[a-", "a{1,9999}", "(a*)*b", "$now", "msg", "null"),
+    *("queue", "archive", "all", "failures", "release", "block", "discard", "dead_letter", "1.5"),
+]
+DOCUMENTS = [
+    *("{}", "[]", "null", "true", "0", '""', '{"type": "paid"}', '{"type": null}', "[[[]]]"),
+    *('{"type": {"$in": []}}', '{"type": {"$in": ["paid", 1, null]}}', '{"type": {"$gt": 1e300}}'),
+    *('{"$and": []}', '{"$or": [{}]}', '{"$not": {"type": 1}}', '{"$nor": [{"a": 1}]}', '{"": 1}'),
+    *('{"type": {"$regex": "("}}', '{"type": {"$regex": "^a+$"}}', '{"type": {"$like": "%a\\\\"}}'),
+    *('{"payload.a.b": 1}', '{"payload": {"a": [1, 2]}}', '{"msg.id": {"$gt": 1}}', '{"$now": 1}'),
+    *('{"msg.published_at": {"$lt": {"$now": "-1 s"}}}', '{"msg.attempt": {"$ne": 1}}'),
+    *('{"a": -0.0}', '{"a": 1e-400}', '{"a": 99999999999999999999999999999999999999}'),
+    *('{"type": {"$exists": true}}', '{"type": [{"prefix": "a"}]}', '{"a": {"b": {"c": {}}}}'),
+    *('{"type": {"$like": "%"}, "payload.x": {"$elemMatch": {"a": 1}}}', '{"a.b.c.d": "x"}'),
+    json.dumps({"a": "x" * 10_000}),
+    json.dumps({"$or": [{"type": "a"}] * 200}),
+]
+INTEGERS = [0, 1, -1, 2, 5, 10, 100, 1000, 1001, 128, 1_000_000, 2**31 - 1, -(2**31)]
+LONG_INTEGERS = [*INTEGERS, 2**53, 2**62, 2**63 - 1, -(2**63), 2**49, 2**50]
+SPANS = [
+    *("0", "1 s", "-1 s", "1 ms", "1 month", "-1 month 31 days", "1 year", "178000000 years"),
+    *("-178000000 years", "292000 years", "300000 years", "2562047788 hours", "1 us", "1 day"),
+]
+MOMENTS = ["now", "infinity", "-infinity", "4713-01-01 BC", "294276-12-31", "epoch", "2000-01-01"]
+
+# XX is a defect of ours or of PostgreSQL, P0 an error without a code, 42 a wrong statement, and so
+# on: what a caller must never be told, except by an error that is meant and says what to do.
+DEFECTS = ("XX", "P0", "42", "58", "F0", "0B", "21", "23", "24", "25", "2F", "38", "39", "08")
+MEANT = {"P0002", "42704"}
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A function or procedure and the types of its parameters."""
+
+    name: str
+    kind: str
+    parameters: tuple[tuple[str, str], ...]
+    defaults: int
+    variadic: bool
+
+
+def routines(db: psycopg.Connection) -> list[Routine]:
+    rows = db.execute(
+        "select p.proname, p.prokind::text, coalesce(array_agg(u.name order by u.i)"
+        " filter (where u.i is not null), '{}'), coalesce(array_agg(u.type::regtype::text"
+        " order by u.i) filter (where u.i is not null), '{}'), p.pronargdefaults,"
+        " p.provariadic <> 0 from pg_proc p"
+        " left join lateral unnest(p.proargnames, p.proargtypes::oid[])"
+        " with ordinality u (name, type, i) on u.i <= p.pronargs"
+        " where p.pronamespace = 'pgq'::regnamespace and p.proname !~ '^_'"
+        " and p.prorettype <> 'trigger'::regtype group by p.oid order by p.proname, p.oid"
+    ).fetchall()
+    return [
+        Routine(name, kind, tuple(zip(names, types, strict=True)), defaults, variadic)
+        for name, kind, names, types, defaults, variadic in rows
+    ]
+
+
+class Fuzzer:
+    """Arguments at random, with some that mean something in the database."""
+
+    def __init__(self, db: psycopg.Connection, seed: int) -> None:
+        self.db = db
+        self.chance = random.Random(seed)
+
+    def prepare(self) -> None:
+        """Make anew what earlier calls may have changed."""
+        self.db.execute("select set_config('statement_timeout', '0', false)")
+        for name in ("orders", "audit"):
+            self.db.execute(
+                "select pgq.drop_queue(name, true) from pgq.queue where name = %s", [name]
+            )
+            self.db.execute(
+                "select pgq.create_queue(%s, lane_keys => '{type}', max_attempts => 2)", [name]
+            )
+        self.db.execute(
+            'select pgq.publish(\'orders\', \'{"a": {"b": 1}}\', \'{"type": "paid"}\','
+            " group_key => case when i > 5 then 'g' end) from generate_series(1, 8) i"
+        )
+        self.db.execute("select count(*) from pgq.claim('orders', n => 2, lease => '1 day')")
+        self.db.execute("select set_config('statement_timeout', '20s', false)")
+
+    def known(self, query: str) -> int:
+        row = self.db.execute(query.encode()).fetchone()
+        return 0 if row is None or row[0] is None else int(row[0])
+
+    def value(self, name: str, type: str) -> str | None:
+        """Return a value of a type as text; null now and then."""
+        choose = self.chance.choice
+        if self.chance.random() < 0.08:
+            return None
+        if type.endswith("[]"):
+            return self.array(name, type.removesuffix("[]"))
+        if type == "bigint" and self.chance.random() < 0.6:
+            table = "lease" if name == "lease_id" else "message"
+            column = "lease_id" if table == "lease" else "id"
+            return str(self.known(f"select {column} from pgq.{table} order by random() limit 1"))
+        if (
+            type == "text"
+            and name in ("name", "topic", "subscriber")
+            and self.chance.random() < 0.6
+        ):
+            return choose(["orders", "audit"])
+        return {
+            "text": lambda: choose(TEXTS),
+            "jsonb": lambda: choose(DOCUMENTS),
+            "integer": lambda: str(choose(INTEGERS)),
+            "bigint": lambda: str(choose(LONG_INTEGERS)),
+            "boolean": lambda: choose(["true", "false"]),
+            "interval": lambda: choose(SPANS),
+            "timestamp with time zone": lambda: choose(MOMENTS),
+        }[type]()
+
+    def array(self, name: str, type: str) -> str:
+        if self.chance.random() < 0.1:
+            return self.chance.choice(["{}", "{{}}", "{NULL}", "{{NULL,NULL},{NULL,NULL}}"])
+        size = self.chance.choice([0, 1, 2, 3, 5, 50])
+        elements = ",".join(quoted(self.value("element", type)) for _ in range(size))
+        return "{" + elements + "}"
+
+    def call(self, routine: Routine) -> tuple[sql.Composed, list[str | None]]:
+        """Return a call by name, some parameters with a default left out."""
+        required = len(routine.parameters) - routine.defaults
+        parts, values = [], []
+        for number, (name, type) in enumerate(routine.parameters):
+            last = routine.variadic and number == len(routine.parameters) - 1
+            if number >= required and self.chance.random() < 0.5:
+                continue
+            part = sql.SQL("{} => %s::{}").format(sql.Identifier(name), sql.SQL(type))
+            parts.append(sql.SQL("variadic {}").format(part) if last else part)
+            values.append(self.value(name, type))
+        verb = sql.SQL("call " if routine.kind == "p" else "select * from ")
+        called = sql.Identifier("pgq", routine.name)
+        return verb + sql.SQL("{}({})").format(called, sql.SQL(", ").join(parts)), values
+
+    def insert(self) -> tuple[sql.Composed, list[str | None]]:
+        """Return an INSERT into the log with some of its columns."""
+        moment = "timestamp with time zone"
+        columns = dict.fromkeys(("topic", "group_key", "dedup_key", "correlation_id"), "text")
+        columns |= dict.fromkeys(("deliver_at", "expires_at", "published_at"), moment)
+        columns |= {"payload": "jsonb", "headers": "jsonb", "priority": "integer"}
+        columns |= {"id": "bigint", "era": "smallint"}
+        # Without a number of its own choice, mostly.
+        chosen = [
+            c for c in columns if self.chance.random() < (0.02 if c in ("id", "era") else 0.6)
+        ]
+        chosen = list(dict.fromkeys(["topic", "payload", *chosen]))
+        values = [
+            str(self.chance.randrange(4)) if c == "era" else self.value(c, columns[c])
+            for c in chosen
+        ]
+        statement = sql.SQL("insert into pgq.message ({}) values ({})").format(
+            sql.SQL(", ").join(map(sql.Identifier, chosen)),
+            sql.SQL(", ").join(sql.SQL("%s::" + columns[c]) for c in chosen),
+        )
+        return statement, values
+
+
+def quoted(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def outcome(
+    db: psycopg.Connection, statement: sql.Composed, values: list[str | None]
+) -> str | None:
+    """Run a statement; return the code of its error, which may be one of the caller's only."""
+    try:
+        db.execute(statement, values)
+    except psycopg.Error as error:
+        code = error.sqlstate or ""
+        meant = code in MEANT and error.diag.message_hint is not None
+        if statement.as_string().startswith("insert"):
+            meant = meant or code.startswith("23")  # the constraints of the log
+        if not code or (code.startswith(DEFECTS) and not meant):
+            shown = [None if value is None else value[:200] for value in values]
+            pytest.fail(f"{code} {error}\n{statement.as_string()}\n{shown}")
+        return code
+    return None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_argument_leads_to_an_internal_error(db: psycopg.Connection, seed: int) -> None:
+    db.execute("set client_min_messages = error")
+    fuzzer = Fuzzer(db, seed)
+    known = routines(db)
+    assert len(known) > 40
+    seen: set[str | None] = set()
+    for number in range(CALLS):
+        if number % 100 == 0:
+            fuzzer.prepare()
+            assert check_invariants(db) == []
+        if fuzzer.chance.random() < 0.1:
+            statement, values = fuzzer.insert()
+        else:
+            statement, values = fuzzer.call(fuzzer.chance.choice(known))
+        seen.add(outcome(db, statement, values))
+    # Not everything may be refused, nor may everything be fine.
+    assert {None, "22023", "QU001", "QU003", "QU004"} <= seen
