@@ -457,7 +457,7 @@ class PooledClient(Client):
     ) -> None:
         self.conninfo = conninfo
         self.breaker = breaker or CircuitBreaker()
-        self._options: dict[str, Any] = {"application_name": "pgq"} | options
+        self._options: dict[str, Any] = {"fallback_application_name": "pgq"} | options
         self._pool: ConnectionPool[Conn] = ConnectionPool(
             conninfo,
             kwargs=self._options | {"autocommit": True},

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-__all__ = ["Draft", "Message"]
+__all__ = ["Draft", "Message", "common_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +46,12 @@ class Draft:
     correlation_id: str | None = None
     group_key: str | None = None
     dedup_key: str | None = None
+
+
+def common_options(draft: Draft) -> tuple[Any, ...]:
+    """Return what drafts must have in common to be published by one statement."""
+    return (
+        *(draft.topic, draft.priority, draft.delay, draft.expires_in, draft.sender),
+        *(draft.recipient, draft.reply_to, draft.correlation_id, draft.group_key),
+        draft.dedup_key is None,
+    )
