@@ -67,12 +67,16 @@ test-upgrade: $(pgq_venv)/test.stamp build ## upgrade, dump, restore (ACCEPT=1 r
 test-python: $(pgq_venv)/test.stamp build ## the Python package (ACCEPT=1 records the README's output)
 	@$(pgq_run) python --only '$(ONLY)' $(if $(ACCEPT),--accept)
 
+.PHONY: test-docker
+test-docker: $(pgq_venv)/test.stamp build ## test-python on PostgreSQL in Docker (PGQ_TEST_IMAGE=...)
+	@PGQ_TEST_BACKEND=docker $(pgq_run) python --only '$(ONLY)'
+
 .PHONY: installcheck
 installcheck: $(pgq_venv)/test.stamp ## pgTAP on the server that the PG* variables name
 	@$(pgq_run) sql --running --only '$(ONLY)'
 
 .PHONY: lint
-lint: $(pgq_venv)/test.stamp build ## ruff, mypy, pgspot, plpgsql_check
+lint: $(pgq_venv)/test.stamp build ## ruff, mypy, pyright, pgspot, plpgsql_check
 	@$(pgq_run) lint
 
 .PHONY: verify

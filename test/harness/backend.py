@@ -43,7 +43,7 @@ def _why_no_docker() -> str:
     """Return why Docker cannot be used, or nothing if it can."""
     try:
         import docker
-        import testcontainers.postgres  # noqa: F401
+        import testcontainers.community.postgres  # noqa: F401
     except ImportError as error:
         return f"testcontainers is not installed: {error}"
     try:
@@ -58,7 +58,7 @@ def _container() -> Iterator[Server]:
     """Run PostgreSQL in Docker with the extension's files in it."""
     if why := _why_no_docker():
         raise MissingBackend(why)
-    from testcontainers.postgres import PostgresContainer
+    from testcontainers.community.postgres import PostgresContainer
 
     with PostgresContainer(_image(), driver=None) as postgres:
         _put_extension(postgres.get_wrapped_container())
