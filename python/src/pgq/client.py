@@ -276,6 +276,10 @@ class Client:
             batch.keep(where, delay=refused_delay)
         return batch
 
+    def claim_by_id(self, topic: str, message_id: int, *, lease: timedelta | None = None) -> Batch:
+        """Take this message of a queue, if nobody else has it; a batch of one or none."""
+        return self.claim(topic, F.msg.id == message_id, lease=lease)
+
     def leased(self, lease_id: int) -> Batch:
         """Return the messages that a lease holds, again."""
         messages: list[Message] = self._rows(

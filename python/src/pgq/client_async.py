@@ -274,6 +274,12 @@ class AsyncClient:
             await batch.keep(where, delay=refused_delay)
         return batch
 
+    async def claim_by_id(
+        self, topic: str, message_id: int, *, lease: timedelta | None = None
+    ) -> AsyncBatch:
+        """Take this message of a queue, if nobody else has it; a batch of one or none."""
+        return await self.claim(topic, F.msg.id == message_id, lease=lease)
+
     async def leased(self, lease_id: int) -> AsyncBatch:
         """Return the messages that a lease holds, again."""
         messages: list[Message] = await self._rows(
