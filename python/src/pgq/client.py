@@ -30,7 +30,7 @@ from pgq.config import ConsumerConfig
 from pgq.errors import PgqError, RequestTimeout, translated
 from pgq.filters import F, Filter, document
 from pgq.listener import Listener
-from pgq.message import Draft, Message
+from pgq.message import Draft, Message, received
 from pgq.source import Source
 from pgq.stream import Stream
 
@@ -40,20 +40,27 @@ T = TypeVar("T")
 Conn = Connection[Any]
 Row = dict[str, Any]
 
+# A cursor is not kept for its next use while it holds a result as long as this.
+_LONG_RESULT = 1000
+
 # The server says that it has done nothing of what was asked.
 _UNDONE = frozenset(["40001", "40P01", "57P01", "57P02", "57P03"])
 
 
 def _messages(cursor: Cursor[Any]) -> Callable[[Sequence[Any]], Message]:
-    return _message
-
-
-def _message(values: Sequence[Any]) -> Message:
-    return Message(*values)
+    return received
 
 
 def _json(value: Any) -> Jsonb | None:
     return None if value is None else Jsonb(value)
+
+
+class _Keeping(Connection[Any]):
+    """A connection that keeps its cursors: to make one costs about as much as to use it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.kept: dict[Any, Cursor[Any]] = {}
 
 
 class Client:
@@ -464,6 +471,7 @@ class PooledClient(Client):
         self._options: dict[str, Any] = {"fallback_application_name": "pgq"} | options
         self._pool: ConnectionPool[Conn] = ConnectionPool(
             conninfo,
+            connection_class=_Keeping,
             kwargs=self._options | {"autocommit": True},
             min_size=1,
             max_size=pool_size,
@@ -702,14 +710,18 @@ def connect(
 def _run(
     conn: Conn, statement: LiteralString, parameters: Sequence[Any], factory: Any
 ) -> list[Any]:
+    kept = conn.kept if isinstance(conn, _Keeping) else {}
+    cursor = kept.pop(factory, None) or conn.cursor(row_factory=factory or conn.row_factory)
     try:
-        cursor = conn.cursor() if factory is None else conn.cursor(row_factory=factory)
         cursor.execute(statement, parameters)
-        return cursor.fetchall()
+        rows: list[Any] = cursor.fetchall()
     except psycopg.Error as error:
         if known := translated(error):
             raise known from error
         raise
+    if len(rows) < _LONG_RESULT:
+        kept[factory] = cursor
+    return rows
 
 
 def _check(conn: Conn) -> None:
