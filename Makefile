@@ -76,12 +76,16 @@ test-chaos: $(pgq_venv)/test.stamp build ## long: 200 server crashes, a million 
 test-matrix: $(pgq_venv)/test.stamp build ## SQL, isolation and Python on PostgreSQL 15 to 18 (MAJORS=)
 	@$(pgq_py) test/matrix.py --only '$(ONLY)' $(if $(MAJORS),--majors $(MAJORS))
 
+.PHONY: test-docker
+test-docker: $(pgq_venv)/test.stamp build ## test-python on PostgreSQL in Docker (PGQ_TEST_IMAGE=...)
+	@PGQ_TEST_BACKEND=docker $(pgq_run) python --only '$(ONLY)'
+
 .PHONY: installcheck
 installcheck: $(pgq_venv)/test.stamp ## pgTAP on the server that the PG* variables name
 	@$(pgq_run) sql --running --only '$(ONLY)'
 
 .PHONY: lint
-lint: $(pgq_venv)/test.stamp build ## ruff, mypy, pgspot, plpgsql_check
+lint: $(pgq_venv)/test.stamp build ## ruff, mypy, pyright, pgspot, plpgsql_check
 	@$(pgq_run) lint
 
 .PHONY: verify

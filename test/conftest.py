@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 import pgq
-from harness import backend
+from harness import backend, command
 from harness.install import check_invariants, install
 from harness.server import Server
 
@@ -96,3 +97,18 @@ def filter_client(server: Server, template: str) -> Iterator[pgq.PooledClient]:
     with pgq.connect(server.create_database(name, template=template)) as client:
         yield client
     server.drop_database(name)
+
+
+@pytest.fixture
+def pgq_run(
+    dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> command.Command:
+    """Runs a command on the test's database, in this process."""
+    monkeypatch.setenv("PGQ_DSN", dsn)
+    return partial(command.here, capsys)
+
+
+@pytest.fixture
+def pgq_process(dsn: str) -> command.Command:
+    """Runs a command on the test's database in a process of its own, with something on stdin."""
+    return partial(command.in_process, dsn)

@@ -5,9 +5,12 @@ A backend asked for by name in PGQ_TEST_BACKEND fails when it is missing; it is 
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import io
 import os
 import tarfile
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -43,11 +46,21 @@ def _why_no_docker() -> str:
     """Return why Docker cannot be used, or nothing if it can."""
     try:
         import docker
-        import testcontainers.postgres  # noqa: F401
+        import testcontainers.community.postgres  # noqa: F401
     except ImportError as error:
         return f"testcontainers is not installed: {error}"
+    with warnings.catch_warnings():
+        # The library forgets to close the socket of an engine that does not answer.
+        warnings.simplefilter("ignore", ResourceWarning)
+        why = _why_no_image(docker)
+        gc.collect()
+    return why
+
+
+def _why_no_image(docker: Any) -> str:
     try:
-        docker.from_env().images.get(_image())
+        with contextlib.closing(docker.from_env()) as engine:
+            engine.images.get(_image())
     except (docker.errors.DockerException, OSError) as error:
         return f"no Docker engine with the image {_image()}: {error}"
     return ""
@@ -58,7 +71,7 @@ def _container() -> Iterator[Server]:
     """Run PostgreSQL in Docker with the extension's files in it."""
     if why := _why_no_docker():
         raise MissingBackend(why)
-    from testcontainers.postgres import PostgresContainer
+    from testcontainers.community.postgres import PostgresContainer
 
     with PostgresContainer(_image(), driver=None) as postgres:
         _put_extension(postgres.get_wrapped_container())

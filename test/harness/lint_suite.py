@@ -60,6 +60,7 @@ def run(report: Report) -> None:
     report.check("ruff check", tool("ruff", "check", "--quiet", *PYTHON))
     report.check("ruff format", tool("ruff", "format", "--check", "--quiet", *PYTHON))
     report.check("mypy", tool("mypy"))
+    report.check("pyright", tool("pyright", "--pythonpath", sys.executable))
     report.check("layout of the SQL sources", layout())
     report.check("chapters look down", chapters())
     report.check("pgspot", pgspot())
@@ -68,7 +69,8 @@ def run(report: Report) -> None:
 
 def tool(name: str, *arguments: str) -> str:
     """Run a linter from the top directory; return what it said if it was not content."""
-    option = {"ruff": ["--config", CONFIG], "mypy": ["--config-file", CONFIG]}.get(name, [])
+    options = {"ruff": "--config", "mypy": "--config-file", "pyright": "--project"}
+    option = [options[name], CONFIG] if name in options else []
     done = subprocess.run(
         [sys.executable, "-m", name, *arguments, *option],
         cwd=ROOT,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import pickle
 import re
 import threading
 from collections.abc import Callable
@@ -342,3 +344,30 @@ def test_many_threads_share_one_connection(dsn: str) -> None:
         for thread in threads:
             thread.join()
         assert len(client.claim("orders", n=500)) == 160
+
+
+def test_a_received_message_is_a_message_like_any_other(client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+    client.publish("orders", {"amount": 75})
+    (message,) = client.claim("orders")
+    assert type(message) is pgq.Message
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        message.id = 5  # type: ignore[misc]
+    assert dataclasses.replace(message, attempt=2).attempt == 2
+    assert pickle.loads(pickle.dumps(message)) == message
+    assert pgq.Message(*dataclasses.astuple(message)) == message
+
+
+def test_a_connection_is_as_good_as_new_after_an_error_and_a_long_result(
+    client: pgq.PooledClient,
+) -> None:
+    client.create_queue("orders")
+    client.publish_batch("orders", list(range(3000)))
+    for _ in range(3):
+        with pytest.raises(pgq.QueueNotFound):
+            client.claim("nowhere")
+        batch = client.claim("orders", n=2000)
+        assert [message.payload for message in batch] == list(range(2000))
+        assert batch.release() == 2000
+    (kept,) = client.claim("orders", n=1)
+    assert kept.payload == 0

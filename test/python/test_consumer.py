@@ -528,3 +528,26 @@ def test_one_consumer_of_a_process_does_the_upkeep(
         wait_for(lambda: len(calls) >= 2)
         time.sleep(0.3)
     assert 2 <= len(calls) <= 3
+
+
+# Draining
+
+
+def test_draining_does_not_end_while_somebody_holds_the_rows(
+    orders: pgq.PooledClient, dsn: str
+) -> None:
+    orders.publish_batch("orders", list(range(10)))
+    with psycopg.connect(dsn) as other:
+        other.execute("select from pgq.ready for update")
+        timer = threading.Timer(0.6, other.rollback)  # longer than a claim waits by itself
+        timer.start()
+        seen = [message.payload for message in orders.consume("orders", drain=True)]
+        timer.join()
+    assert seen == list(range(10))
+
+
+def test_draining_a_paused_queue_ends(orders: pgq.PooledClient, db: psycopg.Connection) -> None:
+    orders.publish("orders", 1)
+    orders.pause("orders")
+    assert list(orders.consume("orders", drain=True)) == []
+    assert states(db) == [("ready", 0)]

@@ -15,12 +15,3 @@ def test_the_demo_tells_one_message_from_publish_to_replay(
     for step in ("publish", "claim", "ack", "nack", "dead_letter", "replay"):
         assert f"pgq.{step}" in told
     assert "bank still not reachable" in told
-
-
-def test_a_table_is_aligned() -> None:
-    assert demo.table(["n", "word"], [(1, "a"), (200, None)]).splitlines() == [
-        "     n  word",
-        "   ---  ----",
-        "     1  a",
-        "   200",
-    ]

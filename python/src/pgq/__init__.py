@@ -8,7 +8,7 @@ from pgq.batch_async import AsyncBatch
 from pgq.breaker import CircuitBreaker
 from pgq.client import Client, PooledClient, connect
 from pgq.client_async import AsyncClient, AsyncPooledClient, connect_async
-from pgq.config import ConsumerConfig, Reject, Retry
+from pgq.config import ConsumerConfig, Reject, Retry, TransportConfig
 from pgq.consumer import Consumer
 from pgq.consumer_async import AsyncConsumer
 from pgq.errors import (
@@ -28,16 +28,27 @@ from pgq.publisher import Publisher
 from pgq.publisher_async import AsyncPublisher
 from pgq.subscriber import Subscriber, SubscriptionManager
 from pgq.subscriber_async import AsyncSubscriber, AsyncSubscriptionManager
+from pgq.transport import Fallback, MultiPublisher, Publishes, Transport
+from pgq.transport_async import (
+    AsyncFallback,
+    AsyncMultiPublisher,
+    AsyncPublishes,
+    AsyncTransport,
+)
 from pgq.workers import run_processes
 
 __all__ = [
     "AsyncBatch",
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncFallback",
+    "AsyncMultiPublisher",
     "AsyncPooledClient",
     "AsyncPublisher",
+    "AsyncPublishes",
     "AsyncSubscriber",
     "AsyncSubscriptionManager",
+    "AsyncTransport",
     "Batch",
     "CircuitBreaker",
     "CircuitOpen",
@@ -47,15 +58,18 @@ __all__ = [
     "ConsumerConfig",
     "Draft",
     "F",
+    "Fallback",
     "Filter",
     "InvalidFilter",
     "LeaseLost",
     "Message",
+    "MultiPublisher",
     "NoQueue",
     "PgqError",
     "PooledClient",
     "PublishFailed",
     "Publisher",
+    "Publishes",
     "QueueExists",
     "QueueNotFound",
     "Reject",
@@ -63,6 +77,8 @@ __all__ = [
     "Retry",
     "Subscriber",
     "SubscriptionManager",
+    "Transport",
+    "TransportConfig",
     "__version__",
     "ago",
     "connect",

@@ -55,12 +55,12 @@ class Task:
         await asyncio.wait([self._task])
 
 
-def caller(handler: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
+def caller(handler: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
     """Return the handler as something to await; a plain function is called in a thread."""
     called = getattr(handler, "__call__", None)  # noqa: B004
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called):
         return handler
-    return lambda message: asyncio.to_thread(handler, message)
+    return lambda *arguments: asyncio.to_thread(handler, *arguments)
 
 
 @contextlib.contextmanager

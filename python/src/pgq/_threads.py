@@ -47,7 +47,7 @@ class Task:
         """Do nothing: a thread ends when it is done."""
 
 
-def caller(handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def caller(handler: Callable[..., Any]) -> Callable[..., Any]:
     """Return the handler."""
     return handler
 

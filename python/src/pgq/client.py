@@ -30,7 +30,7 @@ from pgq.config import ConsumerConfig
 from pgq.errors import PgqError, RequestTimeout, translated
 from pgq.filters import F, Filter, document
 from pgq.listener import Listener
-from pgq.message import Draft, Message
+from pgq.message import Draft, Message, received
 from pgq.source import Source
 from pgq.stream import Stream
 
@@ -40,20 +40,27 @@ T = TypeVar("T")
 Conn = Connection[Any]
 Row = dict[str, Any]
 
+# A cursor is not kept for its next use while it holds a result as long as this.
+_LONG_RESULT = 1000
+
 # The server says that it has done nothing of what was asked.
 _UNDONE = frozenset(["40001", "40P01", "57P01", "57P02", "57P03"])
 
 
 def _messages(cursor: Cursor[Any]) -> Callable[[Sequence[Any]], Message]:
-    return _message
-
-
-def _message(values: Sequence[Any]) -> Message:
-    return Message(*values)
+    return received
 
 
 def _json(value: Any) -> Jsonb | None:
     return None if value is None else Jsonb(value)
+
+
+class _Keeping(Connection[Any]):
+    """A connection that keeps its cursors: to make one costs about as much as to use it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.kept: dict[Any, Cursor[Any]] = {}
 
 
 class Client:
@@ -276,6 +283,10 @@ class Client:
             batch.keep(where, delay=refused_delay)
         return batch
 
+    def claim_by_id(self, topic: str, message_id: int, *, lease: timedelta | None = None) -> Batch:
+        """Take this message of a queue, if nobody else has it; a batch of one or none."""
+        return self.claim(topic, F.msg.id == message_id, lease=lease)
+
     def leased(self, lease_id: int) -> Batch:
         """Return the messages that a lease holds, again."""
         messages: list[Message] = self._rows(
@@ -457,9 +468,10 @@ class PooledClient(Client):
     ) -> None:
         self.conninfo = conninfo
         self.breaker = breaker or CircuitBreaker()
-        self._options: dict[str, Any] = {"application_name": "pgq"} | options
+        self._options: dict[str, Any] = {"fallback_application_name": "pgq"} | options
         self._pool: ConnectionPool[Conn] = ConnectionPool(
             conninfo,
+            connection_class=_Keeping,
             kwargs=self._options | {"autocommit": True},
             min_size=1,
             max_size=pool_size,
@@ -698,14 +710,18 @@ def connect(
 def _run(
     conn: Conn, statement: LiteralString, parameters: Sequence[Any], factory: Any
 ) -> list[Any]:
+    kept = conn.kept if isinstance(conn, _Keeping) else {}
+    cursor = kept.pop(factory, None) or conn.cursor(row_factory=factory or conn.row_factory)
     try:
-        cursor = conn.cursor() if factory is None else conn.cursor(row_factory=factory)
         cursor.execute(statement, parameters)
-        return cursor.fetchall()
+        rows: list[Any] = cursor.fetchall()
     except psycopg.Error as error:
         if known := translated(error):
             raise known from error
         raise
+    if len(rows) < _LONG_RESULT:
+        kept[factory] = cursor
+    return rows
 
 
 def _check(conn: Conn) -> None:

@@ -28,7 +28,7 @@ from pgq.config import ConsumerConfig
 from pgq.errors import PgqError, RequestTimeout, translated
 from pgq.filters import F, Filter, document
 from pgq.listener_async import AsyncListener
-from pgq.message import Draft, Message
+from pgq.message import Draft, Message, received
 from pgq.source_async import AsyncSource
 from pgq.stream_async import AsyncStream
 
@@ -38,20 +38,27 @@ T = TypeVar("T")
 Conn = AsyncConnection[Any]
 Row = dict[str, Any]
 
+# A cursor is not kept for its next use while it holds a result as long as this.
+_LONG_RESULT = 1000
+
 # The server says that it has done nothing of what was asked.
 _UNDONE = frozenset(["40001", "40P01", "57P01", "57P02", "57P03"])
 
 
 def _messages(cursor: AsyncCursor[Any]) -> Callable[[Sequence[Any]], Message]:
-    return _message
-
-
-def _message(values: Sequence[Any]) -> Message:
-    return Message(*values)
+    return received
 
 
 def _json(value: Any) -> Jsonb | None:
     return None if value is None else Jsonb(value)
+
+
+class _Keeping(AsyncConnection[Any]):
+    """A connection that keeps its cursors: to make one costs about as much as to use it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.kept: dict[Any, AsyncCursor[Any]] = {}
 
 
 class AsyncClient:
@@ -274,6 +281,12 @@ class AsyncClient:
             await batch.keep(where, delay=refused_delay)
         return batch
 
+    async def claim_by_id(
+        self, topic: str, message_id: int, *, lease: timedelta | None = None
+    ) -> AsyncBatch:
+        """Take this message of a queue, if nobody else has it; a batch of one or none."""
+        return await self.claim(topic, F.msg.id == message_id, lease=lease)
+
     async def leased(self, lease_id: int) -> AsyncBatch:
         """Return the messages that a lease holds, again."""
         messages: list[Message] = await self._rows(
@@ -457,9 +470,10 @@ class AsyncPooledClient(AsyncClient):
     ) -> None:
         self.conninfo = conninfo
         self.breaker = breaker or CircuitBreaker()
-        self._options: dict[str, Any] = {"application_name": "pgq"} | options
+        self._options: dict[str, Any] = {"fallback_application_name": "pgq"} | options
         self._pool: AsyncConnectionPool[Conn] = AsyncConnectionPool(
             conninfo,
+            connection_class=_Keeping,
             kwargs=self._options | {"autocommit": True},
             min_size=1,
             max_size=pool_size,
@@ -700,14 +714,18 @@ async def connect_async(
 async def _run(
     conn: Conn, statement: LiteralString, parameters: Sequence[Any], factory: Any
 ) -> list[Any]:
+    kept = conn.kept if isinstance(conn, _Keeping) else {}
+    cursor = kept.pop(factory, None) or conn.cursor(row_factory=factory or conn.row_factory)
     try:
-        cursor = conn.cursor() if factory is None else conn.cursor(row_factory=factory)
         await cursor.execute(statement, parameters)
-        return await cursor.fetchall()
+        rows: list[Any] = await cursor.fetchall()
     except psycopg.Error as error:
         if known := translated(error):
             raise known from error
         raise
+    if len(rows) < _LONG_RESULT:
+        kept[factory] = cursor
+    return rows
 
 
 async def _check(conn: Conn) -> None:

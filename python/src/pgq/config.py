@@ -10,7 +10,7 @@ from typing import Any, Self
 from pgq.filters import Filter
 from pgq.message import Message
 
-__all__ = ["ConsumerConfig", "Reject", "Retry"]
+__all__ = ["ConsumerConfig", "Reject", "Retry", "TransportConfig"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,46 @@ class ConsumerConfig:
         """Return the configuration with some options changed."""
         given = {name: value for name, value in options.items() if value is not None}
         return replace(config, **given) if config is not None else cls(**given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportConfig:
+    """The options of a `Transport`.
+
+    :param database_url: as libpq has it; what it leaves out comes from the ``PG*`` variables.
+    :param enable_batching: messages are published together: `batch_size` of them, or what has come
+        within `batch_timeout`. Else each is published at once.
+    :param enable_delayed_processing: whether messages may have a delay.
+    :param max_processing_attempts: of the queues that the transport creates.
+    :param dead_letter_queue_enabled: False drops messages that expire undelivered. What fails is
+        kept in any case: nothing else would tell of it.
+    :param retrieval_limit: the most messages of a claim that says nothing else.
+    :param enable_content_routing: whether consumers may have filters.
+    """
+
+    database_url: str = ""
+    connection_pool_size: int = 10
+    enable_batching: bool = True
+    batch_size: int = 100
+    batch_timeout: timedelta = timedelta(seconds=5)
+    default_priority: int = 0
+    enable_delayed_processing: bool = True
+    max_processing_attempts: int = 3
+    dead_letter_queue_enabled: bool = True
+    retrieval_limit: int = 100
+    enable_content_routing: bool = True
+
+    @classmethod
+    def of(cls, config: Self | None, **options: Any) -> Self:
+        """Return the configuration with some options changed."""
+        return replace(config, **options) if config is not None else cls(**options)
+
+    def policy(self) -> dict[str, Any]:
+        """Return what `create_queue` needs to know."""
+        return {
+            "max_attempts": self.max_processing_attempts,
+            "on_expiry": "dead_letter" if self.dead_letter_queue_enabled else "discard",
+        }
 
 
 class Retry(Exception):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import psycopg
 
 from pgq import __version__, embedded
+from pgq._table import table
 
 _RETRY_SECONDS = 10.0
 
@@ -111,43 +109,10 @@ class Story:
             if len(rows) >= until or time.monotonic() > deadline:
                 break
             time.sleep(0.02)
-        print(table([column.name for column in cursor.description], rows))
+        print(table([column.name for column in cursor.description], rows, indent=3))
         if len(rows) < until:
             raise RuntimeError(f"expected {until} rows")
         return rows
-
-
-def table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return rows as an aligned table, numbers to the right."""
-    cells = [[_text(value) for value in row] for row in rows]
-    widths = [max(len(row[i]) for row in [list(names), *cells]) for i in range(len(names))]
-    right = [any(_is_number(row[i]) for row in rows) for i in range(len(names))]
-
-    def line(values: Sequence[str]) -> str:
-        aligned = (
-            value.rjust(width) if to_right else value.ljust(width)
-            for value, width, to_right in zip(values, widths, right, strict=True)
-        )
-        return "   " + "  ".join(aligned).rstrip()
-
-    rule = "   " + "  ".join("-" * width for width in widths)
-    return "\n".join([line(names), rule, *(line(row) for row in cells)])
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return json.dumps(value)
-    if isinstance(value, datetime):
-        return f"{value:%H:%M:%S}"
-    return str(value)
 
 
 if __name__ == "__main__":

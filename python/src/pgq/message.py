@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, make_dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-__all__ = ["Draft", "Message"]
+__all__ = ["Draft", "Message", "common_options", "received"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,21 @@ class Message:
     lease_until: datetime
 
 
+_Unfrozen = make_dataclass(
+    "_Unfrozen", [(field.name, field.type) for field in fields(Message)], slots=True
+)
+
+
+def received(values: Sequence[Any]) -> Message:
+    """Return the message of a row.
+
+    A frozen dataclass takes four times as long to fill as one that is frozen afterwards.
+    """
+    message: Any = _Unfrozen(*values)
+    message.__class__ = Message
+    return message  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A message to be published: the parameters of ``pgq.publish``."""
@@ -46,3 +62,12 @@ class Draft:
     correlation_id: str | None = None
     group_key: str | None = None
     dedup_key: str | None = None
+
+
+def common_options(draft: Draft) -> tuple[Any, ...]:
+    """Return what drafts must have in common to be published by one statement."""
+    return (
+        *(draft.topic, draft.priority, draft.delay, draft.expires_in, draft.sender),
+        *(draft.recipient, draft.reply_to, draft.correlation_id, draft.group_key),
+        draft.dedup_key is None,
+    )

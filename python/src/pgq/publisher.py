@@ -15,12 +15,12 @@ import psycopg
 from pgq._threads import Event, Lock, Task
 from pgq._trouble import is_trouble, logger
 from pgq.errors import CircuitOpen, PgqError, PublishFailed
-from pgq.message import Draft
+from pgq.message import Draft, common_options
 
 if TYPE_CHECKING:
     from pgq.client import Client, PooledClient
 
-__all__ = ["Publisher"]
+__all__ = ["Publisher", "publish_together"]
 
 
 class Publisher:
@@ -210,18 +210,13 @@ class Publisher:
         """Publish in one transaction, with a statement for each topic and set of options."""
         groups: dict[tuple[Any, ...], list[Draft]] = {}
         for draft in drafts:
-            key = (
-                *(draft.topic, draft.priority, draft.delay, draft.expires_in, draft.sender),
-                *(draft.recipient, draft.reply_to, draft.correlation_id, draft.group_key),
-                draft.dedup_key is None,
-            )
-            groups.setdefault(key, []).append(draft)
+            groups.setdefault(common_options(draft), []).append(draft)
         breaker = self._client.breaker
         breaker.check()
         try:
             with self._client.transaction() as tx:
                 for group in groups.values():
-                    _publish(tx, group)
+                    publish_together(tx, group)
         except psycopg.Error as error:
             if is_trouble(error):
                 breaker.failure()
@@ -229,10 +224,10 @@ class Publisher:
         breaker.success()
 
 
-def _publish(client: Client, group: list[Draft]) -> None:
-    """Publish messages that only differ in payload, headers and key."""
+def publish_together(client: Client, group: list[Draft]) -> list[int]:
+    """Publish messages that only differ in payload, headers and key; return their ids."""
     first = group[0]
-    client.publish_batch(
+    return client.publish_batch(
         first.topic,
         [draft.payload for draft in group],
         headers=[draft.headers for draft in group],

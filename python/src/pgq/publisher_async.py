@@ -13,12 +13,12 @@ import psycopg
 from pgq._aio import Event, Lock, Task
 from pgq._trouble import is_trouble, logger
 from pgq.errors import CircuitOpen, PgqError, PublishFailed
-from pgq.message import Draft
+from pgq.message import Draft, common_options
 
 if TYPE_CHECKING:
     from pgq.client_async import AsyncClient, AsyncPooledClient
 
-__all__ = ["AsyncPublisher"]
+__all__ = ["AsyncPublisher", "publish_together"]
 
 
 class AsyncPublisher:
@@ -208,18 +208,13 @@ class AsyncPublisher:
         """Publish in one transaction, with a statement for each topic and set of options."""
         groups: dict[tuple[Any, ...], list[Draft]] = {}
         for draft in drafts:
-            key = (
-                *(draft.topic, draft.priority, draft.delay, draft.expires_in, draft.sender),
-                *(draft.recipient, draft.reply_to, draft.correlation_id, draft.group_key),
-                draft.dedup_key is None,
-            )
-            groups.setdefault(key, []).append(draft)
+            groups.setdefault(common_options(draft), []).append(draft)
         breaker = self._client.breaker
         breaker.check()
         try:
             async with self._client.transaction() as tx:
                 for group in groups.values():
-                    await _publish(tx, group)
+                    await publish_together(tx, group)
         except psycopg.Error as error:
             if is_trouble(error):
                 breaker.failure()
@@ -227,10 +222,10 @@ class AsyncPublisher:
         breaker.success()
 
 
-async def _publish(client: AsyncClient, group: list[Draft]) -> None:
-    """Publish messages that only differ in payload, headers and key."""
+async def publish_together(client: AsyncClient, group: list[Draft]) -> list[int]:
+    """Publish messages that only differ in payload, headers and key; return their ids."""
     first = group[0]
-    await client.publish_batch(
+    return await client.publish_batch(
         first.topic,
         [draft.payload for draft in group],
         headers=[draft.headers for draft in group],

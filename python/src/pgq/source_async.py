@@ -76,7 +76,9 @@ class AsyncSource:
             if batch.refused:
                 continue  # there may be others behind them
             if self.config.drain:
-                return None
+                if await self._is_drained():
+                    return None
+                continue
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return None
@@ -144,6 +146,15 @@ class AsyncSource:
             where=config.where,
             refused_delay=config.refused_delay,
         )
+
+    async def _is_drained(self) -> bool:
+        """Whether nothing is ready: a claim misses what somebody else holds for a moment."""
+        self._hasty += 1
+        looking = self.client.peek, self.topic, self.config.filter, 1
+        if self._hasty > 20 or not await self.patiently("looking", *looking):
+            return True
+        await self.stopping.wait(0.01 * self._hasty)
+        return False
 
     async def _busy(self) -> None:
         """There is work: who has more of it soon need not be notified."""

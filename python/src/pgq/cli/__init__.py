@@ -1,0 +1,94 @@
+"""The command line ``pgq``: each command is a call of a SQL function."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import psycopg
+
+from pgq import __version__
+from pgq.cli import (
+    bench,
+    dead_letters,
+    doctor,
+    filters,
+    install,
+    lease,
+    look,
+    publish,
+    queues,
+    work,
+)
+from pgq.cli._command import (
+    FAILED,
+    UNREACHABLE,
+    USAGE,
+    Commands,
+    Failure,
+)
+from pgq.cli._output import Output, complain
+from pgq.errors import PgqError
+
+__all__ = ["main", "parser"]
+
+# What a database without pgq says, or one whose schema is closed to the caller.
+_NOT_INSTALLED = ("3F000", "42883", "42P01")
+_CLOSED = "42501"
+
+_EPILOG = """\
+the database: --dsn, else PGQ_DSN, else the PG* variables of libpq
+exit codes:   0 done · 1 refused by the database · 2 wrong usage · 3 no (nothing to claim, no match,
+              doctor has found something) · 4 the database cannot be reached · 130 interrupted
+
+pgq COMMAND --help has examples."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    commands = Commands("Message queues inside PostgreSQL.", _EPILOG)
+    commands.parser.add_argument("--version", action="version", version=f"pgq {__version__}")
+    modules = (install, queues, publish, lease, work, look, dead_letters, filters, doctor, bench)
+    for module in modules:
+        module.add(commands)
+    return commands.parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return the exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        code: int = options.run(options, Output(as_json=options.json)) or 0
+        sys.stdout.flush()
+        return code
+    except Failure as error:
+        complain(str(error), error.hint)
+        return error.code
+    except PgqError as error:
+        complain(error.message, error.detail, error.hint)
+        return FAILED
+    except psycopg.Error as error:
+        return _refused(error)
+    except BrokenPipeError:
+        # Whoever has read our output has seen enough; Python must not flush into the void.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        return 130
+
+
+def _refused(error: psycopg.Error) -> int:
+    said = error.diag
+    hint = said.message_hint
+    if error.sqlstate in _NOT_INSTALLED:
+        hint = hint or "Is pgq in this database? Try: pgq install"
+    if error.sqlstate == _CLOSED:
+        hint = hint or "See what is missing: pgq doctor --role ROLE, as the owner of pgq"
+    complain(said.message_primary or str(error).strip(), said.message_detail, hint)
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate in (None, "57P01", "57P03"):
+        return UNREACHABLE
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+        return USAGE  # a connection string that libpq cannot read
+    return FAILED

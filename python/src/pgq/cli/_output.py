@@ -1,0 +1,70 @@
+"""Data goes to stdout, as a table or as JSON lines; everything else is said on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from pgq._table import table
+
+__all__ = ["Output", "as_json", "complain", "say"]
+
+
+class Output:
+    """Where the rows of a command go."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+
+    def rows(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
+        """Print rows: all of each as JSON, or a table of the given columns."""
+        if self.as_json:
+            for row in rows:
+                print(as_json(dict(row)))
+        elif rows:
+            names = columns or list(rows[0])
+            print(table(names, [[row[name] for name in names] for row in rows]))
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        """Print a row on its own: for people a line for each column that has a value."""
+        if self.as_json:
+            self.rows([row])
+            return
+        width = max(map(len, row))
+        for name, value in row.items():
+            if value is not None:
+                shown = as_json(value) if isinstance(value, dict | list) else value
+                print(f"{name.ljust(width)}  {shown}")
+
+    def value(self, name: str, value: Any) -> None:
+        """Print one value, which needs no table."""
+        print(as_json({name: value}) if self.as_json else value)
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON: moments as ISO 8601 has them, spans of time in seconds."""
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return float(value)
+    return str(value)
+
+
+def say(text: str) -> None:
+    """Tell the user something that is not data."""
+    print(text, file=sys.stderr)
+
+
+def complain(message: str, *more: str | None) -> None:
+    """Tell the user what went wrong and, if somebody knows, how to cure it."""
+    say("\n     ".join([f"pgq: {message}", *filter(None, more)]))

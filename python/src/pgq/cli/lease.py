@@ -1,0 +1,149 @@
+"""``pgq claim``, ``ack``, ``nack``, ``bury``, ``release`` and ``extend``."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from datetime import timedelta
+
+from pgq.cli._command import (
+    NO,
+    Commands,
+    Options,
+    client,
+    duration,
+    filter_document,
+    json_value,
+    positive,
+)
+from pgq.cli._output import Output, say
+
+__all__ = ["add"]
+
+_COLUMNS = ("lease_id", "id", "topic", "attempt", "headers", "payload", "lease_until")
+
+
+def add(commands: Commands) -> None:
+    """Add the commands."""
+    parser = commands.add(
+        "claim",
+        claim,
+        "take messages, for the time of a lease",
+        """
+        pgq claim orders
+        pgq claim orders '{"type": "paid", "payload.amount": {"$gt": 100}}' -n 10 --lease 5m
+        pgq claim orders -n 100 --json | jq .payload
+        """,
+    )
+    parser.add_argument("queue")
+    parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
+    parser.add_argument("-n", type=positive, default=1, help="at most so many (1)")
+    parser.add_argument("--lease", type=duration, help="how long; the queue's lease if not given")
+    parser.add_argument("--key", help="the same key gives the same messages until they are done")
+
+    parser = commands.add(
+        "ack",
+        ack,
+        "acknowledge messages of a lease: they are done",
+        """
+        pgq ack 7301444403
+        pgq ack 7301444403 41 42
+        """,
+    )
+    _lease(parser)
+    parser = commands.add(
+        "nack",
+        nack,
+        "refuse messages of a lease: retried, or dead after the last attempt",
+        """
+        pgq nack 7301444403 --error 'bank not reachable'
+        pgq nack 7301444403 41 --delay 15m
+        """,
+    )
+    _lease(parser)
+    parser.add_argument("--delay", type=duration, help="instead of the queue's backoff")
+    _error(parser)
+    parser = commands.add(
+        "bury",
+        bury,
+        "make messages of a lease dead letters now",
+        "pgq bury 7301444403 41 --error 'no such customer'",
+    )
+    _lease(parser)
+    _error(parser)
+    parser = commands.add(
+        "release",
+        release,
+        "give messages of a lease back without counting the attempt",
+        "pgq release 7301444403",
+    )
+    _lease(parser)
+    parser.add_argument("--delay", type=duration, default=timedelta(0), help="ready after this")
+    parser = commands.add(
+        "extend", extend, "hold the messages of a lease for longer", "pgq extend 7301444403 10m"
+    )
+    parser.add_argument("lease", type=int)
+    parser.add_argument("time", nargs="?", type=duration, help="from now; else the queue's lease")
+
+
+def _lease(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("lease", type=int, help="the lease_id that claim has given")
+    parser.add_argument("id", nargs="*", type=int, help="some messages; else all that it holds")
+
+
+def _error(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--error", help="why, for people")
+    parser.add_argument("--details", type=json_value, metavar="JSON", help="why, for programs")
+
+
+def claim(options: Options, out: Output) -> int:
+    """Take messages."""
+    with client(options) as database:
+        batch = database.claim(
+            options.queue, options.filter, options.n, lease=options.lease, key=options.key
+        )
+    out.rows([asdict(message) for message in batch], _COLUMNS)
+    if not batch:
+        say("nothing to claim")
+    return 0 if batch else NO
+
+
+def ack(options: Options, out: Output) -> None:
+    """Acknowledge messages."""
+    with client(options) as database:
+        out.value("acknowledged", database.ack(options.lease, options.id or None))
+
+
+def nack(options: Options, out: Output) -> None:
+    """Refuse messages."""
+    with client(options) as database:
+        count = database.nack(
+            options.lease,
+            options.id or None,
+            delay=options.delay,
+            error=options.error,
+            details=options.details,
+        )
+    out.value("refused", count)
+
+
+def bury(options: Options, out: Output) -> None:
+    """Make messages dead letters."""
+    with client(options) as database:
+        count = database.bury(
+            options.lease, options.id or None, error=options.error, details=options.details
+        )
+    out.value("buried", count)
+
+
+def release(options: Options, out: Output) -> None:
+    """Give messages back."""
+    with client(options) as database:
+        count = database.release(options.lease, options.id or None, delay=options.delay)
+    out.value("released", count)
+
+
+def extend(options: Options, out: Output) -> None:
+    """Hold messages for longer."""
+    with client(options) as database:
+        out.value("lease_until", database.extend(options.lease, options.time))

@@ -1,0 +1,181 @@
+"""``pgq publish``."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import stat
+import sys
+import time
+from argparse import ArgumentTypeError, BooleanOptionalAction
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from itertools import groupby
+from typing import Any, BinaryIO
+
+import psycopg
+
+from pgq.cli._command import (
+    USAGE,
+    Commands,
+    Failure,
+    Options,
+    connect,
+    duration,
+    json_object,
+    positive,
+)
+from pgq.cli._output import Output, say
+from pgq.cli._progress import Progress
+from pgq.client import Client
+from pgq.message import Draft, common_options
+from pgq.publisher import publish_together
+
+__all__ = ["add"]
+
+_FIELDS = frozenset(field.name for field in fields(Draft))
+_SPANS = ("delay", "expires_in")
+_IDLE_SECONDS = 0.2
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add(
+        "publish",
+        publish,
+        "publish a message, or a message for each line of stdin",
+        """
+        pgq publish orders '{"amount": 120}' --headers '{"type": "paid"}' --delay 15m
+        pgq publish orders < orders.jsonl
+        tail -f access.log | pgq publish logs --text
+        pgq dlq list orders --json | pgq publish orders.again --messages
+        """,
+        more="Prints the ids. Lines are published by the batch, each batch a transaction: if one "
+        "is refused,\nthose before it stay. A line is a payload, or with --messages an object "
+        "with payload, topic,\nheaders, priority and so on; fields that publish does not know are "
+        "left out.\n\n",
+    )
+    parser.add_argument("topic", nargs="?")
+    parser.add_argument("payload", nargs="?", help="JSON; lines of stdin if not given")
+    parser.add_argument("--text", action="store_true", help="payloads are plain text, not JSON")
+    parser.add_argument("--messages", action="store_true", help="lines are messages, not payloads")
+    parser.add_argument("--batch", type=positive, default=1000, help="lines at a time (1000)")
+    parser.add_argument("--progress", action=BooleanOptionalAction, help="a bar on stderr")
+    parser.add_argument("--headers", type=json_object, metavar="JSON")
+    parser.add_argument("--priority", type=int, metavar="N", help="higher is delivered first")
+    parser.add_argument("--delay", type=duration, help="not before this time has passed")
+    parser.add_argument("--expires-in", type=duration, help="not after this time has passed")
+    for name in ("sender", "recipient", "reply-to", "correlation-id", "group-key", "dedup-key"):
+        parser.add_argument(f"--{name}", metavar="TEXT")
+
+
+def publish(options: Options, out: Output) -> None:
+    """Publish one message, or what stdin says."""
+    if options.topic is None and not options.messages:
+        raise Failure("publish needs a topic", code=USAGE)
+    names = ("headers", "priority", *_SPANS, "sender", "recipient", "reply_to", "correlation_id")
+    given = {name: getattr(options, name) for name in (*names, "group_key", "dedup_key")}
+    model = Draft(
+        topic=options.topic or "",
+        payload=None,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    if options.payload is not None:
+        draft = _draft(options.payload, model, options, "the payload")
+        with connect(options) as conn:
+            _send(conn, [draft], out)
+        return
+    if sys.stdin.isatty():
+        say("a message for each line; end with Ctrl-D")
+    _publish_lines(options, model, out)
+
+
+def _publish_lines(options: Options, model: Draft, out: Output) -> None:
+    stream = sys.stdin.buffer
+    progress = Progress(_size(stream), "messages", shown=options.progress)
+    count = number = read = 0
+    try:
+        with connect(options) as conn:
+            for lines in _batches(stream, options.batch):
+                drafts = []
+                for line in lines:
+                    number += 1
+                    read += len(line)
+                    if line.strip():
+                        text = line.decode(errors="replace").rstrip("\r\n")
+                        drafts.append(_draft(text, model, options, f"line {number}"))
+                _send(conn, drafts, out)
+                count += len(drafts)
+                progress.at(read, count)
+    finally:
+        progress.close()
+        say(f"{count} published")
+
+
+def _send(conn: psycopg.Connection[Any], drafts: list[Draft], out: Output) -> None:
+    """Publish in one transaction; neighbours that differ in little share a statement."""
+    ids: list[int] = []
+    with conn.transaction():
+        for _, group in groupby(drafts, common_options):
+            ids += publish_together(Client(conn), list(group))
+    for id in ids:
+        out.value("id", id)
+    sys.stdout.flush()
+
+
+def _draft(text: str, model: Draft, options: Options, where: str) -> Draft:
+    if options.text and not options.messages:
+        return replace(model, payload=text)
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Failure(
+            f"{where} is not JSON: {error}", "For plain text there is --text.", code=USAGE
+        ) from None
+    if not options.messages:
+        return replace(model, payload=value)
+    if not isinstance(value, dict) or "payload" not in value:
+        raise Failure(f"{where} is no object with a payload", code=USAGE)
+    known = {name: found for name, found in value.items() if name in _FIELDS and found is not None}
+    if model.topic:
+        known["topic"] = model.topic
+    if "topic" not in known:
+        raise Failure(f"{where} has no topic", "Name one: pgq publish TOPIC --messages", code=USAGE)
+    try:
+        known |= {name: duration(str(known[name])) for name in _SPANS if name in known}
+    except ArgumentTypeError as error:
+        raise Failure(f"{where}: {error}", code=USAGE) from None
+    return replace(model, **{"payload": None} | known)
+
+
+def _batches(stream: BinaryIO, size: int) -> Iterator[list[bytes]]:
+    """Yield lines by the batch; what has come is not kept waiting for what may come."""
+    descriptor = stream.fileno()
+    rest = b""
+    lines: list[bytes] = []
+    began = time.monotonic()
+    while True:
+        late = time.monotonic() - began > _IDLE_SECONDS
+        if lines and (late or not select.select([descriptor], [], [], _IDLE_SECONDS)[0]):
+            yield lines
+            lines = []
+        if not (data := os.read(descriptor, 1 << 16)):
+            break
+        if not lines:
+            began = time.monotonic()
+        *whole, rest = (rest + data).split(b"\n")
+        lines += [line + b"\n" for line in whole]
+        while len(lines) >= size:
+            yield lines[:size]
+            lines = lines[size:]
+    if rest:
+        lines.append(rest)
+    if lines:
+        yield lines
+
+
+def _size(stream: BinaryIO) -> int | None:
+    """Return the bytes of a file, if it is one."""
+    found = os.fstat(stream.fileno())
+    return found.st_size if stat.S_ISREG(found.st_mode) else None

@@ -1,0 +1,152 @@
+"""``pgq consume``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from pgq._threads import on_signals
+from pgq.cli._command import Commands, Options, duration, filter_document, positive
+from pgq.cli._output import Output, as_json, say
+from pgq.client import connect
+from pgq.config import Reject, Retry
+from pgq.consumer import Consumer
+from pgq.message import Message
+
+__all__ = ["add"]
+
+_COLUMNS = ("id", "topic", "attempt", "headers", "payload")
+# sysexits.h: EX_DATAERR, the input was wrong and will be.
+_HOPELESS = 65
+_ERROR_BYTES = 2000
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add(
+        "consume",
+        consume,
+        "run a command for each message, or print messages, as they come",
+        """
+        pgq consume orders --exec ./handle-order
+        pgq consume orders '{"type": "mail"}' --exec 'sendmail -t' --concurrency 4
+        pgq consume logs --json >> logs.jsonl
+        pgq consume orders --exec 'jq .amount' --drain
+        """,
+        more="The command is for sh. Its stdin is the payload as JSON; PGQ_ID, PGQ_TOPIC, "
+        "PGQ_ATTEMPT,\nPGQ_HEADERS, PGQ_SENDER, PGQ_REPLY_TO and PGQ_CORRELATION_ID are in its "
+        "environment.\nExit code 0 acknowledges the message, 65 makes it a dead letter, anything "
+        "else has it\nretried; the end of stderr is kept as the error. Without --exec a message "
+        "is acknowledged\nwhen it has been printed. SIGTERM and Ctrl-C let commands finish and "
+        "give the rest back.\n\n",
+    )
+    parser.add_argument("queue")
+    parser.add_argument("filter", nargs="?", type=filter_document)
+    parser.add_argument("--exec", metavar="COMMAND", help="what to run")
+    parser.add_argument("--concurrency", type=positive, default=1, help="commands at once (1)")
+    parser.add_argument("--batch", type=positive, help="messages of a claim")
+    parser.add_argument("--lease", type=duration, help="renewed while a command runs")
+    parser.add_argument("--drain", action="store_true", help="end when nothing is ready")
+
+
+def consume(options: Options, out: Output) -> None:
+    """Consume until interrupted, or drained."""
+    logging.basicConfig(level=logging.WARNING, format="pgq: %(message)s")
+    if options.exec is None:
+        _print(options, out)
+    else:
+        _execute(options)
+
+
+def _execute(options: Options) -> None:
+    with connect(options.dsn) as client:
+        consumer = Consumer(
+            client,
+            options.queue,
+            Execute(options.exec),
+            filter=options.filter,
+            # What would wait behind a slow command is for other consumers.
+            batch_size=options.batch or options.concurrency,
+            concurrency=options.concurrency,
+            lease=options.lease,
+            drain=options.drain,
+        )
+        consumer.run()
+    say(f"{consumer.handled} handled, {consumer.failed} failed")
+
+
+def _print(options: Options, out: Output) -> None:
+    count = 0
+    with (
+        connect(options.dsn) as client,
+        client.consume(
+            options.queue,
+            options.filter,
+            batch_size=options.batch,
+            lease=options.lease,
+            drain=options.drain,
+        ) as messages,
+        on_signals(messages.stop, True),
+    ):
+        for message in messages:
+            try:
+                _show(message, out)
+            except BrokenPipeError:
+                messages.release()
+                raise
+            count += 1
+    say(f"{count} printed")
+
+
+def _show(message: Message, out: Output) -> None:
+    row = asdict(message)
+    if out.as_json:
+        out.rows([row])
+    else:
+        print(*(as_json(row[name]) for name in _COLUMNS), sep="\t")
+    sys.stdout.flush()
+
+
+class Execute:
+    """Runs a command for each message."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+
+    def __call__(self, message: Message) -> None:
+        """Run the command, and raise what its exit code means."""
+        sys.stdout.flush()
+        done = subprocess.run(
+            ["/bin/sh", "-c", self._command],
+            input=as_json(message.payload).encode() + b"\n",
+            stderr=subprocess.PIPE,
+            env=os.environ | _environment(message),
+            # Ctrl-C is for us: the command may finish.
+            start_new_session=True,
+            check=False,
+        )
+        said = done.stderr.decode(errors="replace")
+        sys.stderr.write(said)
+        if done.returncode == 0:
+            return
+        error = f"exit code {done.returncode}: {said[-_ERROR_BYTES:].strip()}".rstrip(": ")
+        if done.returncode == _HOPELESS:
+            raise Reject(error)
+        raise Retry(error)
+
+
+def _environment(message: Message) -> dict[str, str]:
+    values: dict[str, Any] = {
+        "PGQ_ID": message.id,
+        "PGQ_TOPIC": message.topic,
+        "PGQ_ATTEMPT": message.attempt,
+        "PGQ_HEADERS": as_json(message.headers),
+        "PGQ_SENDER": message.sender,
+        "PGQ_REPLY_TO": message.reply_to,
+        "PGQ_CORRELATION_ID": message.correlation_id,
+    }
+    return {name: str(value) for name, value in values.items() if value is not None}

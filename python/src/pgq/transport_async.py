@@ -1,0 +1,211 @@
+"""Publishing to several places, with something to fall back on, and from one configuration."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import psycopg
+
+from pgq._aio import caller
+from pgq._trouble import is_trouble, logger
+from pgq.batch_async import AsyncBatch
+from pgq.breaker import CircuitBreaker
+from pgq.client_async import AsyncPooledClient
+from pgq.config import TransportConfig
+from pgq.consumer_async import AsyncConsumer
+from pgq.errors import CircuitOpen, PgqError, PublishFailed
+from pgq.filters import Filter
+from pgq.message import Draft, Message
+from pgq.publisher_async import AsyncPublisher
+
+__all__ = ["AsyncFallback", "AsyncMultiPublisher", "AsyncPublishes", "AsyncTransport"]
+
+
+class AsyncPublishes(Protocol):
+    """Whatever takes messages: a client, a publisher, or something of your own."""
+
+    @property
+    def publish(self) -> Callable[..., Awaitable[Any]]:
+        """Take a topic, a payload and, as keywords, more of what `Draft` has."""
+
+
+class AsyncFallback:
+    """Publishes to a transport, and hands what cannot be published now to something else.
+
+    The fallback is called with the message and the reason: the transport's trouble, or
+    `CircuitOpen` while the transport is being left alone. What a database refuses for good (no such
+    queue, wrong headers) is raised, because no fallback can cure it.
+
+    :param breaker: for a transport that has none of its own; a client has one.
+    """
+
+    def __init__(
+        self,
+        transport: AsyncPublishes,
+        fallback: Callable[[Draft, Exception], Any],
+        *,
+        breaker: CircuitBreaker | None = None,
+    ) -> None:
+        self._transport = transport
+        self._fallback = caller(fallback)
+        self._breaker = breaker
+
+    async def publish(
+        self, topic: str, payload: Any, *, headers: dict[str, Any] | None = None, **options: Any
+    ) -> Any:
+        """Publish a message; return what the transport or the fallback returns."""
+        try:
+            if self._breaker is not None:
+                self._breaker.check()
+            result = await self._transport.publish(topic, payload, headers=headers, **options)
+        except Exception as error:
+            if _is_refusal(error):
+                raise
+            if self._breaker is not None and not isinstance(error, CircuitOpen):
+                self._breaker.failure()
+            draft = Draft(topic=topic, payload=payload, headers=headers, **options)
+            return await self._fallback(draft, error)
+        if self._breaker is not None:
+            self._breaker.success()
+        return result
+
+
+class AsyncMultiPublisher:
+    """Publishes each message to all transports.
+
+    One that fails is logged and does not stop the others; only if all fail `PublishFailed` is
+    raised. Transports can be added and removed at any time.
+    """
+
+    def __init__(self, transports: AsyncPublishes | Sequence[AsyncPublishes]) -> None:
+        several = transports if isinstance(transports, Sequence) else [transports]
+        self._transports = list(several)
+        self._lock = threading.Lock()
+
+    def add(self, transport: AsyncPublishes) -> None:
+        """Publish to this one too, from now on."""
+        with self._lock:
+            self._transports = [*self._transports, transport]
+
+    def remove(self, transport: AsyncPublishes) -> None:
+        """Leave this one alone from now on."""
+        with self._lock:
+            self._transports = [other for other in self._transports if other is not transport]
+
+    async def publish(
+        self, topic: str, payload: Any, *, headers: dict[str, Any] | None = None, **options: Any
+    ) -> list[Any]:
+        """Publish a message; return what each transport returns, or the exception it raised."""
+        results: list[Any] = []
+        for transport in self._transports:
+            try:
+                results.append(await transport.publish(topic, payload, headers=headers, **options))
+            except Exception as error:
+                logger.error("publishing to %s failed: %s", type(transport).__name__, error)
+                results.append(error)
+        errors = [result for result in results if isinstance(result, Exception)]
+        if len(errors) == len(results):
+            draft = Draft(topic=topic, payload=payload, headers=headers, **options)
+            raise PublishFailed(errors[-1] if errors else LookupError("no transport"), [draft])
+        return results
+
+
+class AsyncTransport:
+    """A client, a publisher and consumers that follow one `TransportConfig`."""
+
+    def __init__(self, config: TransportConfig | None = None, **options: Any) -> None:
+        self.config = TransportConfig.of(config, **options)
+        self.client = AsyncPooledClient(
+            self.config.database_url, pool_size=self.config.connection_pool_size
+        )
+        self._publisher: AsyncPublisher | None = None
+
+    async def connect(self) -> Self:
+        """Connect."""
+        await self.client.open()
+        if self.config.enable_batching:
+            self._publisher = AsyncPublisher(
+                self.client, size=self.config.batch_size, delay=self.config.batch_timeout
+            )
+        return self
+
+    async def connected(self) -> bool:
+        """Whether the database answers."""
+        return await self.client.connected()
+
+    async def disconnect(self) -> None:
+        """Publish what waits, and close all connections."""
+        try:
+            if self._publisher is not None:
+                await self._publisher.close()
+        finally:
+            await self.client.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.connect()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.disconnect()
+
+    async def create_queue(self, name: str, **options: Any) -> bool:
+        """Create a queue with the policy of the configuration."""
+        return await self.client.create_queue(name, **self.config.policy() | options)
+
+    async def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        headers: dict[str, Any] | None = None,
+        priority: int | None = None,
+        delay: timedelta | None = None,
+        **options: Any,
+    ) -> int | None:
+        """Publish now and return the id, or with batching soon."""
+        if delay is not None and not self.config.enable_delayed_processing:
+            raise ValueError("the configuration has no delayed processing")
+        target = self.client if self._publisher is None else self._publisher
+        return await target.publish(
+            topic,
+            payload,
+            headers=headers,
+            priority=self.config.default_priority if priority is None else priority,
+            delay=delay,
+            **options,
+        )
+
+    async def flush(self) -> int:
+        """Publish what waits; return how many."""
+        return 0 if self._publisher is None else await self._publisher.flush()
+
+    async def retrieve(self, topic: str, filter: Filter = None, n: int | None = None) -> AsyncBatch:
+        """Claim up to n messages, or as many as the configuration allows."""
+        self._check(filter)
+        return await self.client.claim(topic, filter, n or self.config.retrieval_limit)
+
+    def consumer(
+        self, topic: str, handler: Callable[[Message], Any], filter: Filter = None, **options: Any
+    ) -> AsyncConsumer:
+        """Return a consumer that claims as many as the configuration allows."""
+        self._check(filter)
+        options = {"batch_size": self.config.retrieval_limit} | options
+        return AsyncConsumer(self.client, topic, handler, filter=filter, **options)
+
+    def _check(self, filter: Filter) -> None:
+        if filter is not None and not self.config.enable_content_routing:
+            raise ValueError("the configuration has no content routing")
+
+
+def _is_refusal(error: Exception) -> bool:
+    if isinstance(error, PgqError):
+        return not isinstance(error, CircuitOpen)
+    return isinstance(error, psycopg.Error) and not is_trouble(error)

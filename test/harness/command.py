@@ -1,0 +1,56 @@
+"""The command line, as a test uses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pgq import cli
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command has said, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Command = Callable[..., Said]
+
+
+def here(capsys: pytest.CaptureFixture[str], *arguments: object) -> Said:
+    """Run a command in this process."""
+    capsys.readouterr()
+    try:
+        code = cli.main([str(argument) for argument in arguments])
+    except SystemExit as end:  # argparse
+        code = int(end.code or 0)
+    said = capsys.readouterr()
+    return Said(code, said.out, said.err)
+
+
+def in_process(dsn: str, *arguments: object, stdin: str = "") -> Said:
+    """Run a command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "pgq", *map(str, arguments)],
+        env=os.environ | {"PGQ_DSN": dsn},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
