@@ -5783,7 +5783,7 @@ declare
     v_gone tid[];
     v_plain boolean;
     v_row pgq.ready;
-    v_size int := 1;
+    v_size int;
     v_set int8multirange;
     v_rest int8multirange;
     v_memory bigint[] := nullif(current_setting('pgq.head', true), '')::bigint[];
@@ -5828,7 +5828,7 @@ begin
     for i in 1 .. cardinality(v_from) loop
         loop
             -- Lock no more rows than are needed. One, as far as the last one tells ...
-            if v_left <= v_size then
+            if v_left <= coalesce(v_size, 1) then
                 delete from pgq.ready r
                 where r.ctid = (
                     select h.ctid from pgq.ready h
@@ -5857,7 +5857,7 @@ begin
                     select r.ctid, r.* from pgq.ready r
                     where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
                     order by r.rank
-                    limit (
+                    limit case when v_size = 1 then v_left else (
                         select count(*)
                         from (
                             select sum(p.size) over (order by p.rank rows unbounded preceding)
@@ -5874,7 +5874,7 @@ begin
                                     order by h.rank limit 1), 1)
                             ) p
                         ) s
-                        where s.ahead < v_left)
+                        where s.ahead < v_left) end
                     for update skip locked
                 ) g;
                 exit when v_count = 0;

@@ -202,6 +202,18 @@ select is((select count(*) from pgq.claim('busy', n => 1000)), 101::bigint, 'and
 select is((select sum(size) from pgq.lease l join pgq.queue using (queue_id)
            where name = 'busy'), 702::bigint, 'nothing is lost');
 
+-- rows of one message, and then large ones
+select pgq.create_queue('mixed', lease => '1 h', set_size => 4);
+select pgq.publish('mixed', to_jsonb(i)) from generate_series(1, 6) i;
+select is(t.take('mixed', n => 2), '1 2', 'rows of one message');
+insert into pgq.message (topic, payload) select 'mixed', to_jsonb(i) from generate_series(7, 30) i;
+select is(t.take('mixed', n => 3), '3 4 5', 'more of them');
+select is(t.take('mixed', n => 3), '6 7 8', 'and then a part of a large one');
+select is((select count(*) from pgq.ready r join pgq.queue q using (queue_id)
+           where q.name = 'mixed'), 6::bigint, 'the rows that were too many are as they were');
+select is(t.take('mixed', n => 6), '9 10 11 12 13 14', 'in order');
+select is((select count(*) from pgq.claim('mixed', n => 100)), 16::bigint, 'to the last');
+
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();
 rollback;
