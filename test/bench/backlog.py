@@ -23,7 +23,7 @@ def run(bench: Bench, section: Section) -> None:
     )
     sizes = bench.pick([5000, 20_000, 50_000], [10_000, 100_000, 1_000_000, 10_000_000])
     beside = bench.pick(2000, 1_000_000)
-    in_sets = grow(bench, section, "in sets", sizes, 128, beside)
+    in_sets = grow(bench, section, "in sets", sizes, 100, beside)
     singles = grow(bench, section, "one by one", sizes[:-1], 1, 0)
     section.table(
         ["backlog", "claim of 10", "claim of 100", "queue_stats, ms", ""], in_sets + singles
