@@ -51,11 +51,19 @@ class Meter:
 
     def _now(self) -> float:
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        # What has ended is in the account of the postmaster, in ticks.
+        ended, running = self._ended(), self._running()
+        while ended != self._ended():  # somebody went from the one account to the other
+            ended, running = self._ended(), self._running()
+        return usage.ru_utime + usage.ru_stime + ended + running
+
+    def _ended(self) -> float:
+        """What has ended is in the account of the postmaster."""
         fields = (self._postmaster / "stat").read_text().rsplit(")", 1)[1].split()
-        ended = (int(fields[13]) + int(fields[14])) / _TICK
+        return (int(fields[13]) + int(fields[14])) / _TICK
+
+    def _running(self) -> float:
         children = (self._postmaster / "task" / self._postmaster.name / "children").read_text()
-        return usage.ru_utime + usage.ru_stime + ended + sum(map(_cpu, children.split()))
+        return sum(map(_cpu, children.split()))
 
 
 def _cpu(pid: str) -> float:
@@ -137,7 +145,7 @@ def ours(batch: int, dsn: str, count: int, meter: Meter) -> Cost:
             client.publish_batch(QUEUE, [{"number": number} for number in range(size)])
         publish = meter.lap()
         pgq.Consumer(client, QUEUE, handle, batch_size=batch, drain=True).run(signals=False)
-    return Cost(publish, finished(meter, done, count))
+        return Cost(publish, finished(meter, done, count))
 
 
 def ours_async(batch: int, dsn: str, count: int, meter: Meter) -> Cost:
@@ -156,7 +164,7 @@ def ours_async(batch: int, dsn: str, count: int, meter: Meter) -> Cost:
             publish = meter.lap()
             consumer = pgq.AsyncConsumer(client, QUEUE, handle, batch_size=batch, drain=True)
             await consumer.run(signals=False)
-        return Cost(publish, finished(meter, done, count))
+            return Cost(publish, finished(meter, done, count))
 
     return asyncio.run(work())
 
@@ -188,7 +196,7 @@ def procrastinate(concurrency: int, dsn: str, count: int, meter: Meter) -> Cost:
                 listen_notify=False,
                 install_signal_handlers=False,
             )
-        return Cost(publish, finished(meter, done, count))
+            return Cost(publish, finished(meter, done, count))
 
     return on_uvloop(work)
 
