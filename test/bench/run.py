@@ -1,4 +1,4 @@
-"""Measure pgq, side by side with pgmq, and write .cache/bench/report.md.
+"""Measure pgq, side by side with others, and write .cache/bench/report.md.
 
 python test/bench/run.py                              everything, which takes a while
 python test/bench/run.py --scale small                everything, in a minute, less exactly
@@ -24,6 +24,7 @@ from bench import (
     filters,
     growth,
     notify,
+    peers,
     place,
     report,
     snapshot,
@@ -31,7 +32,7 @@ from bench import (
 )
 from harness.paths import CACHE
 
-MODULES = (cost, growth, snapshot, backlog, filters, place, wakeup, notify, fanout, client)
+MODULES = (cost, growth, snapshot, backlog, filters, place, wakeup, notify, fanout, client, peers)
 
 
 def main() -> int:

@@ -375,6 +375,27 @@ def test_publish_does_not_keep_a_line_waiting(dsn: str, orders: pgq.PooledClient
         assert process.wait(20) == 0
 
 
+def test_an_interrupted_command_ends_with_130(dsn: str, orders: pgq.PooledClient) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "pgq", "publish", "orders"],
+        env=os.environ | {"PGQ_DSN": dsn},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write("1\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "1\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stderr.read() == "1 published\n"
+        process.stdin.close()
+
+
 def test_messages_come_from_lines_with_all_their_fields(
     pgq_process: Command, orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import pickle
 import re
 import threading
@@ -15,6 +16,7 @@ import psycopg
 import pytest
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from psycopg.types.json import set_json_dumps, set_json_loads
 
 import pgq
 from pgq import Draft, F
@@ -371,3 +373,56 @@ def test_a_connection_is_as_good_as_new_after_an_error_and_a_long_result(
         assert batch.release() == 2000
     (kept,) = client.claim("orders", n=1)
     assert kept.payload == 0
+
+
+AWKWARD = [
+    {"text": 'quote " backslash \\ newline \n tab \t {"a": "b,c"} null'},
+    "ü €  \u2028 \U0001f600",
+    "",
+    "NULL",
+    None,
+    [],
+    {},
+    [None, {"deep": [1.5, -2e10, True]}],
+    12345678901234567890,
+]
+
+
+def test_every_json_comes_back_as_it_went(client: pgq.PooledClient, connect: Connect) -> None:
+    client.create_queue("orders")
+    lent = pgq.Client(connect())
+    headers = [{"name": f'{number} " \\ , ü'} for number in range(len(AWKWARD))]
+    for publisher in (client, lent):
+        ids = publisher.publish_batch("orders", AWKWARD, headers=headers)
+        assert len(ids) == len(AWKWARD)
+        for consumer in (client, lent):
+            batch = consumer.claim("orders", n=100)
+            assert [message.payload for message in batch] == AWKWARD
+            assert [message.headers for message in batch] == headers
+            batch.release()
+        client.claim("orders", n=100).ack()
+
+
+def test_other_json_functions_are_respected(
+    client: pgq.PooledClient, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.create_queue("orders")
+    conn = connect()
+    set_json_dumps(lambda value: json.dumps({"wrapped": value} if value else value), conn)
+    set_json_loads(lambda data: ["read", json.loads(data)], conn)
+    lent = pgq.Client(conn)
+    lent.publish_batch("orders", [1])
+    lent.publish("orders", 2, headers={})
+    assert [message.payload for message in client.claim("orders", n=5)] == [
+        {"wrapped": 1},
+        {"wrapped": 2},
+    ]
+    client.publish("orders", 3)
+    (message,) = lent.claim("orders")
+    assert message.payload == ["read", 3]
+    monkeypatch.setattr(psycopg.types.json._JsonLoader, "_loads", lambda data: "everywhere")
+    client.publish("orders", 4)
+    client.connected()
+    with pgq.connect(conn.info.dsn, password=conn.info.password) as other:
+        (message,) = other.claim("orders")
+        assert message.payload == "everywhere"

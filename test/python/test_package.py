@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from harness.paths import ROOT
+from harness.server import Server
 from pgq import __version__
 
 
@@ -33,6 +37,8 @@ def test_the_wheel_carries_the_extension(wheel: Path) -> None:
     for file in ("pgq.control", f"pgq--{__version__}.sql", "pgq-plain.sql"):
         assert f"pgq/extension/{file}" in names
     assert "pgq/py.typed" in names
+    points = zipfile.ZipFile(wheel).read(f"pgq_client-{__version__}.dist-info/entry_points.txt")
+    assert "pgq = pgq.cli:main" in points.decode()
 
 
 def test_the_wheel_finds_the_extension_it_carries(wheel: Path, tmp_path: Path) -> None:
@@ -45,3 +51,29 @@ def test_the_wheel_finds_the_extension_it_carries(wheel: Path, tmp_path: Path) -
         [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == [str(tmp_path / "pgq"), __version__]
+
+
+def test_the_wheel_in_an_empty_environment_installs_pgq_into_a_server(
+    wheel: Path, tmp_path: Path, server: Server
+) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    site = next((tmp_path / "venv").glob("lib/python*/site-packages"))
+    zipfile.ZipFile(wheel).extractall(site)
+    # What pip would fetch is here already; of pgq itself nothing is.
+    for name in ("psycopg", "psycopg_binary", "psycopg_pool", "tenacity", "typing_extensions.py"):
+        (site / name).symlink_to(Path(psycopg.__file__).parents[1] / name)
+    for libraries in Path(psycopg.__file__).parents[1].glob("psycopg_binary.libs"):
+        (site / libraries.name).symlink_to(libraries)
+    dsn = server.create_database(f"pgq_wheel_{os.getpid()}")
+    try:
+        done = subprocess.run(
+            [python, "-I", "-m", "pgq", "install", "--plain", "--json", "--dsn", dsn],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["action"] == "created"
+    finally:
+        server.drop_database(f"pgq_wheel_{os.getpid()}")

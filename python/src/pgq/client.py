@@ -23,6 +23,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from pgq import _sql, _trace
+from pgq._json import FastJsonbLoader, jsonb_array
 from pgq._threads import Lock
 from pgq.batch import Batch
 from pgq.breaker import CircuitBreaker
@@ -60,6 +61,7 @@ class _Keeping(Connection[Any]):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.adapters.register_loader("jsonb", FastJsonbLoader)
         self.kept: dict[Any, Cursor[Any]] = {}
 
 
@@ -69,8 +71,11 @@ class Client:
     It never commits: what it publishes and acknowledges is part of the caller's transaction.
     """
 
+    #: How values are to be adapted: as psycopg does it everywhere, or as on this connection.
+    _context: Conn | None = None
+
     def __init__(self, conn: Conn) -> None:
-        self._conn = conn
+        self._conn = self._context = conn
 
     # Queues and subscriptions
 
@@ -207,16 +212,18 @@ class Client:
         dedup_keys: Iterable[str | None] | None = None,
     ) -> list[int]:
         """Publish many messages of one topic, all or none; return their ids in this order."""
-        bodies = [Jsonb(payload) for payload in payloads]
+        bodies = list(payloads)
         common = _trace.inject(None)
-        heads = None
+        heads: list[dict[str, Any]] | None = None
         if headers is not None:
-            heads = [Jsonb(common | (header or {})) for header in headers]
+            heads = [common | (header or {}) for header in headers]
         elif common:
-            heads = [Jsonb(common)] * len(bodies)
+            heads = [common] * len(bodies)
         return self._rows(
             _sql.PUBLISH_BATCH,
-            *(topic, bodies, heads, priority, delay, expires_in, sender, recipient, reply_to),
+            *(topic, jsonb_array(bodies, self._context)),
+            None if heads is None else jsonb_array(heads, self._context),
+            *(priority, delay, expires_in, sender, recipient, reply_to),
             *(correlation_id, group_key, None if dedup_keys is None else list(dedup_keys)),
             factory=scalar_row,
         )
