@@ -179,6 +179,14 @@ class Chaos:
         """How many messages were published."""
         return int(self.value("select count(*) from sent"))
 
+    def wait_for_work(self, messages: int) -> None:
+        """Wait until that many more messages were published."""
+        target = self.sent() + messages
+        deadline = time.monotonic() + PATIENCE
+        while self.sent() < target:
+            assert time.monotonic() < deadline, "in vain: work"
+            time.sleep(0.05)
+
     # The account
 
     def check(self, when: str) -> None:
