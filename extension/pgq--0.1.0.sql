@@ -2913,7 +2913,8 @@ begin
                 perform pgq._enqueue(queue, pgq._set_of(v_set.ids), 0, null, false);
             end if;
         end loop;
-        v_low := v_low + 100000;
+        -- Ids may have gaps of any size.
+        select min(m.id) into v_low from pgq.message m where m.id >= v_low + 100000;
     end loop;
 end
 $$;

@@ -12,7 +12,6 @@ import sys
 from functools import partial
 
 from chaos import chaos, failover
-
 from harness import isolation_suite, lint_suite, pytest_suite, report, sql_suite, verify_suite
 
 

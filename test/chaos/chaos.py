@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -179,6 +179,14 @@ class Chaos:
         """How many messages were published."""
         return int(self.value("select count(*) from sent"))
 
+    def wait_for_work(self, messages: int) -> None:
+        """Wait until that many more messages were published."""
+        target = self.sent() + messages
+        deadline = time.monotonic() + PATIENCE
+        while self.sent() < target:
+            assert time.monotonic() < deadline, "in vain: work"
+            time.sleep(0.05)
+
     # The account
 
     def check(self, when: str) -> None:
@@ -248,6 +256,7 @@ class Faults(Chaos):
             server, make_conninfo(server.dsn(tcp=True), port=proxy.port), scratch, seed
         )
         self.proxy = proxy
+        self.before: dict[int, str] = {}
         self.faults: Counter[str] = Counter()
         self.crashes = 0
 
@@ -292,9 +301,33 @@ class Faults(Chaos):
         return True
 
     def kill_postmaster(self) -> bool:
+        self.before = self.activity()
         self.server.kill()
         self.come_back()
         return True
+
+    def activity(self) -> dict[int, str]:
+        """What each session is doing, and for how long."""
+        with self.connection() as conn:
+            rows = conn.execute(
+                "select pid, format('%s %s %s for %s: %s', backend_type, state, wait_event,"
+                " clock_timestamp() - coalesce(query_start, backend_start), left(query, 300))"
+                " from pg_stat_activity"
+            ).fetchall()
+        return dict(rows)
+
+    def survivors(self) -> str:
+        """The processes of the server that have outlived their postmaster."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if (process / "cwd").readlink() == self.server.data:
+                    title = (process / "cmdline").read_text().strip("\0 ")
+                    state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                    place = (process / "wchan").read_text()
+                    past = self.before.get(int(process.name))
+                    found.append(f"{process.name} {state} {place} {title}; before: {past}")
+        return "\n".join(found)
 
     def come_back(self) -> None:
         """Start the server after a crash; now and then look at what is stored before others do."""
@@ -302,7 +335,10 @@ class Faults(Chaos):
         look = self.crashes % 10 == 0
         if look:
             self.proxy.close()
-        self.server.start()
+        try:
+            self.server.start()
+        except embedded.EmbeddedError as error:
+            raise RuntimeError(f"still there:\n{self.survivors()}\n{error}") from error
         if look:
             self.check("after a crash")
             self.proxy.open = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,9 +12,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from chaos.chaos import TABLES, Chaos
 from harness.fingerprint import fingerprint
 from harness.install import install_plain
 from harness.paths import ROOT, TEST
+from harness.report import Report
 from harness.server import embedded_server, psql
 from pgq import __version__, embedded
 
@@ -214,6 +217,31 @@ def test_the_next_version_is_reached_by_a_plain_upgrade(
     install_plain(upgraded)
     upgraded.execute((next_version / "extension" / "pgq-plain-upgrade.sql").read_bytes())
     assert different(fingerprint(fresh), fingerprint(upgraded)) == []
+
+
+def test_an_upgrade_under_load_loses_nothing(next_version: Path, tmp_path: Path) -> None:
+    """Workers go on while the next version is installed and while code is replayed."""
+    report = Report("upgrade under load")
+    with (
+        embedded_server(next_version, ROOT) as server,
+        psycopg.connect(server.dsn(), autocommit=True) as conn,
+    ):
+        conn.execute("create extension pgq")
+        conn.execute(TABLES)
+        with Chaos(server, server.dsn(tcp=True), tmp_path, seed=1) as chaos:
+            chaos.start_workers("publish", "consume", "read")
+            chaos.wait_for_work(2000)
+            conn.execute(f"alter extension pgq update to '{NEXT}'".encode())
+            for _ in range(5):
+                chaos.wait_for_work(500)
+                with conn.transaction():
+                    run_sources(conn)
+            chaos.wait_for_work(2000)
+            chaos.watch_workers()
+            chaos.end_workers(signal.SIGTERM)
+            assert conn.execute("select pgq.new_in_next()").fetchone() == (0,)
+            chaos.conclude(report)
+    assert report.failures == []
 
 
 @pytest.mark.parametrize("old", sorted(build.read_deltas(ROOT, __version__)) or [__version__])

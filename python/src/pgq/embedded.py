@@ -273,6 +273,10 @@ class Server:
             return Path(elsewhere)
         raise EmbeddedError(f"{name} is neither in {self.bin_dir} nor on PATH")
 
+    def run(self, name: str, *arguments: StrPath) -> str:
+        """Run a program as the user that the server runs as; return what it printed."""
+        return self._output([self.program(name), *arguments])
+
     @property
     def psql(self) -> Path:
         """The path of ``psql``."""
@@ -346,11 +350,8 @@ class Server:
     def _copy(self, primary: Server, name: str, settings: Mapping[str, Setting]) -> Self:
         """Make the data directory a copy of a running server's, to follow that server."""
         source = f"{primary.dsn()} application_name={name}"
-        self._output(
-            [
-                *(primary.program("pg_basebackup"), "-d", source, "-D", self.data),
-                *("--checkpoint=fast", "--no-sync"),
-            ]
+        self.run(
+            *("pg_basebackup", "-d", source, "-D", self.data, "--checkpoint=fast", "--no-sync")
         )
         signal_file = self.data / "standby.signal"
         signal_file.touch()
