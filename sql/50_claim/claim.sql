@@ -58,6 +58,9 @@ begin
             update pgq.lease l set until = v_now + coalesce(claim.lease, v_queue.lease)
             where l.lease_id = v_lease_id
               and l.until < v_now + coalesce(claim.lease, v_queue.lease);
+            if current_setting('pgq.unread', true) = 'on' then
+                return;
+            end if;
             return query select * from pgq.leased(v_lease_id);
             return;
         end if;
@@ -114,6 +117,9 @@ begin
                 u (ids, attempt, failures, grouped)
             group by 1, 2, 3
         ) p;
+    end if;
+    if key is not null and current_setting('pgq.unread', true) = 'on' then
+        return;  -- pgq.hold wants the lease alone
     end if;
     return query
         select v_lease_id, m.id, m.topic, m.priority, u.attempt + 1, m.headers, m.payload,

@@ -27,7 +27,7 @@ class Message:
     group_key: str | None
     published_at: datetime
     expires_at: datetime | None
-    lease_until: datetime
+    lease_until: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
