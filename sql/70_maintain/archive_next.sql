@@ -1,7 +1,8 @@
 -- The oldest closed era that has not been archived, with only finished messages in it: others are
 -- carried into the current era first, so that what is read from it stays what it is.
 create or replace function pgq.archive_next()
-returns table (era bigint, slot int, messages bigint, low bigint, high bigint)
+returns table (era bigint, started_at timestamptz, slot int, messages bigint, low bigint,
+               high bigint)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
@@ -31,7 +32,7 @@ begin
     end case;
     perform pgq._carry_forward(v_era.slot, 2147483647);
     return query
-        select v_era.number, v_era.slot::int, count(*), min(m.id), max(m.id)
+        select v_era.number, v_era.started_at, v_era.slot::int, count(*), min(m.id), max(m.id)
         from pgq.message m where m.era = v_era.slot;
 end
 $$;

@@ -109,6 +109,17 @@ select throws_ok($$select pgq.peek_slice('work', null, 3, 3)$$, '22023', null,
 select throws_ok($$select pgq.peek_slice('work', '{"a": {"$what": 1}}')$$, 'QU004', null,
     'a bad filter is refused');
 
+-- read_log
+select is((select count(*) from pgq.read_log(0, 1000000000)), 1000::bigint,
+    'the log has all messages, whoever holds them');
+select results_eq(
+    $$select id, attempt from pgq.read_log((select min(id) + 10 from pgq.message),
+        (select min(id) + 20 from pgq.message), 'work', '{"type": "a"}', 0) order by 1$$,
+    $$select id, 0 from pgq.message where id - (select min(id) from pgq.message) between 10 and 19
+      and headers ->> 'type' = 'a' order by 1$$, 'or those that are wanted');
+select is_empty($$select from pgq.read_log(0, 1000000000, 'other')$$, 'of a topic');
+select is_empty($$select from pgq.read_log(0, 1000000000, slot => 2)$$, 'of a slot');
+
 -- leases
 select results_eq(
     $$select queue, key, size::int, attempt, until, claimed_at, age from pgq.leases
