@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -12,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import pgq.spark
 from harness import java
+from harness.paths import ROOT, TEST
 from harness.server import embedded_server
 from pgq import embedded
 
@@ -92,3 +95,24 @@ def stats(db: psycopg.Connection, queue: str = "work") -> tuple[int, int, int]:
     ).fetchone()
     assert row is not None
     return (row[0], row[1], row[2])
+
+
+def run_until_killed(dsn: str, place: Path, sink: str, *steps: str) -> None:
+    """Run a stream in a driver of its own that is killed at each step, then to its end."""
+    for step in (*steps, "none"):
+        # A file, because processes that outlive the driver would keep a pipe open.
+        log_file = place / "log"
+        with log_file.open("w") as log:
+            subprocess.run(
+                [sys.executable, "-m", "harness.spark_child", dsn, str(place), sink, step],
+                cwd=TEST,
+                env=os.environ | {"PYTHONPATH": f"{TEST}:{ROOT / 'python/src'}"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=240,
+                check=False,
+            )
+        said = log_file.read_text()
+        if ("finished" in said.splitlines()) != (step == "none"):
+            raise AssertionError(f"at {step!r} the driver ended like this:\n{said[-4000:]}")

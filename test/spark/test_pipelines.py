@@ -177,7 +177,7 @@ def test_a_queue_is_drained_and_what_fails_is_given_back(
     errors = db.execute("select error, count(*) from pgq.dead_letter group by 1 order by 1")
     assert errors.fetchall() == [("bad 0", 4), ("bad 10", 5)]
     assert stats(db) == (0, 0, 0)
-    fill(n=1)
+    fill(n=1, max_attempts="1")
     with pytest.raises(ValueError, match="keep the column 'id'"):
         pgq.spark.drain(spark, "work", target, dsn=dsn, transform=lambda rows: rows.drop("id"))
 

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from harness.spark import Fill, stats
 from pgq import embedded
@@ -24,7 +24,12 @@ def numbers(df: DataFrame) -> list[int]:
 
 
 def source(spark: SparkSession, **options: Any) -> DataFrame:
-    defaults = {"topic": "work", "consumer": "etl", "timeout": "3 s", "numPartitions": 2}
+    defaults: dict[str, Any] = {
+        "topic": "work",
+        "consumer": "etl",
+        "timeout": "3 s",
+        "numPartitions": 2,
+    }
     return spark.readStream.format("pgq").options(**defaults | options).load()
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-import os
-import socket
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from pgq.filters import Filter, document
+from pgq.spark._name import Name
 from pgq.spark._rows import ask, column_names, connect, schema_of
 from pgq.spark.functions import matches
 from pgq.spark.options import Options
@@ -287,42 +285,30 @@ def drain(
     """
     dsn = _dsn(dsn)
     consumer = name or f"drain {hashlib.sha256(f'{topic} {target}'.encode()).hexdigest()[:12]}"
-    owner = f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex[:8]}"
     wanted = document(filter)
     shape = None if wanted is None else json.dumps(wanted)
     batches = written = refused = 0
-    with connect(dsn, "pgq spark drain") as conn:
-        ((batch,),) = ask(
-            conn, "select pgq.stream_begin(%s, %s, %s, '1 day')", topic, consumer, owner
-        )
-        try:
-            while True:
-                batch += 1
-                claimed = ask(
-                    conn,
-                    "select lease_id, size from pgq.stream_claim(%s, %s, %s, %s, %s::jsonb, %s)",
-                    *(topic, consumer, owner, batch, shape, n),
-                )
-                if not claimed:
-                    return Drained(batches, written, refused)
-                ((lease, size),) = claimed
-                reader = spark.read.format("pgq").options(dsn=dsn, mode="claim", leaseId=lease)
-                good, bad = _transformed(reader.options(n=size).load(), transform)
-                bad_ids = _errors(bad)
-                good.write.mode("overwrite").parquet(f"{target.rstrip('/')}/batch={batch}")
-                for error, ids in bad_ids.items():
-                    query = "select pgq.nack(%s, %s::bigint[], error => %s)"
-                    ask(conn, query, lease, ids, error)
-                failed = sum(map(len, bad_ids.values()))
-                ask(
-                    conn,
-                    "select pgq.stream_finish(%s, %s, %s, %s)",
-                    *(topic, consumer, owner, batch),
-                )
-                batches, written, refused = batches + 1, written + size - failed, refused + failed
-                say(f"batch {batch}: {size - failed} messages written, {failed} given back")
-        finally:
-            ask(conn, "select pgq.stream_end(%s, %s, %s)", topic, consumer, owner)
+    queue = Name(dsn, topic, consumer, timedelta(seconds=30), None)
+    batch = queue.begin()
+    try:
+        while True:
+            batch += 1
+            claimed = queue.claim(batch, shape, n)
+            if claimed is None:
+                return Drained(batches, written, refused)
+            lease, size = claimed
+            reader = spark.read.format("pgq").options(dsn=dsn, mode="claim", leaseId=lease)
+            good, bad = _transformed(reader.options(n=size).load(), transform)
+            errors = _errors(bad)
+            good.write.mode("overwrite").parquet(f"{target.rstrip('/')}/batch={batch}")
+            for error, ids in errors.items():
+                queue.ask("select pgq.nack(%s, %s::bigint[], error => %s)", lease, ids, error)
+            queue.finish(batch)
+            failed = sum(map(len, errors.values()))
+            batches, written, refused = batches + 1, written + size - failed, refused + failed
+            say(f"batch {batch}: {size - failed} messages written, {failed} given back")
+    finally:
+        queue.end()
 
 
 def _transformed(

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-import socket
-import threading
-import time
-import uuid
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-import psycopg
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -29,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from pgq.errors import LeaseLost
+from pgq.spark._name import Name
 from pgq.spark._rows import ask, column_names, connect, quoted, read_arrow, schema_of, select
 from pgq.spark.options import (
     BATCH_READ,
@@ -53,7 +49,6 @@ else:
     STREAMING = True
 
 CLAIM_LEASE = timedelta(hours=1)
-END: Final = "select pgq.stream_end(%s, %s, %s)"
 CHECK_FILTER: Final = "select pgq.compile_filter(%s::jsonb)"
 
 
@@ -191,28 +186,6 @@ class PgqReader(DataSourceReader):
             yield from read_arrow(self.dsn, select(self.names, rows), self.schema)
 
 
-def place() -> str:
-    """Return what processes have in common that can see each other."""
-    try:
-        return f"{socket.gethostname()} {os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
-        return f"{socket.gethostname()} {uuid.uuid4().hex[:8]}"
-
-
-def is_dead(owner: str) -> bool:
-    """Whether the owner of a name was a process here that has ended."""
-    where, pid, _ = owner.rsplit(" ", 2) if owner.count(" ") >= 2 else ("", "", "")
-    if where != place() or not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def slices_for(messages: int) -> int:
     """Return into how many parts to read so many messages, if the user does not say."""
     cores = os.cpu_count() or 2
@@ -242,88 +215,80 @@ if STREAMING:
             self.most = options.number("maxmessagespertrigger", 100_000, 1, 1_000_000)
             self.slices = options.number("numpartitions", 0, 0, 10_000)
             self.lease = options.span("lease")
-            timeout = options.span("timeout", timedelta(seconds=30))
-            assert timeout is not None
-            self.timeout = timeout
+            self.timeout = options.span("timeout") or timedelta(seconds=30)
             self.strict = options.flag("failondataloss", True)
             options.choice("startingoffsets", "earliest")
-            self.owner = f"{place()} {os.getpid()} {uuid.uuid4().hex[:8]}"
             self.left: int | None = None
-            self._conn: psycopg.Connection[Any] | None = None
-            self._beat: threading.Thread | None = None
-            self._stopped = threading.Event()
+            self._name: Name | None = None
 
         def __getstate__(self) -> dict[str, Any]:
-            """Without connection and thread: readers travel to executors."""
-            return self.__dict__ | {"_conn": None, "_beat": None, "_stopped": None}
+            """Without the name and its connection: readers travel to executors."""
+            return self.__dict__ | {"_name": None}
+
+        def name(self) -> Name:
+            """The consumer's name, which this process takes when it needs it first."""
+            if self._name is None:
+                name = Name(self.dsn, self.topic, self.consumer, self.timeout, self.lease)
+                if self.filter is not None:
+                    name.ask(CHECK_FILTER, self.filter)
+                name.begin()
+                self._name = name
+            return self._name
 
         # Offsets
 
         def initialOffset(self) -> dict[str, int]:
-            return {"batch": self._begin()}
+            return {"batch": self.name().begin()}
 
         def getDefaultReadLimit(self) -> ReadLimit:
             return ReadMaxRows(self.most)
 
         def prepareForTriggerAvailableNow(self) -> None:
             """What is ready now is all that this run reads, whatever is published meanwhile."""
-            ((self.left,),) = self._ask("select pgq.backlog(%s)", self.topic)
+            self.left = self._ready()
 
         def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-            self._begin()
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.most
             if isinstance(limit, ReadAllAvailable):
                 most = 1_000_000
             if self.left is not None:
                 most = min(most, self.left)
             if most < 1:
-                # The batch before is finished all the same, or the last one would stay leased.
+                # The batch before is finished all the same, or the last one would stay leased;
+                # and one that was claimed just before a crash is not left behind.
                 self.commit(start)
-                return start
-            claimed = self._ask(
-                "select size from pgq.stream_claim(%s, %s, %s, %s, %s::jsonb, %s, %s)",
-                *(self.topic, self.consumer, self.owner, start["batch"] + 1),
-                *(self.filter, most, self.lease),
-            )
-            if not claimed:
+                left = self._batch(start["batch"] + 1)
+                return {"batch": start["batch"] + 1} if left else start
+            claimed = self.name().claim(start["batch"] + 1, self.filter, most)
+            if claimed is None:
                 return start
             if self.left is not None:
-                self.left = max(0, self.left - claimed[0][0])
+                self.left = max(0, self.left - claimed[1])
             return {"batch": start["batch"] + 1}
 
         def reportLatestOffset(self) -> dict[str, int]:
             """For the progress report: how many messages are ready behind the batch."""
-            ((ready,),) = self._ask("select pgq.backlog(%s)", self.topic)
-            return {"ready": ready}
+            return {"ready": self._ready()}
+
+        def _ready(self) -> int:
+            ((ready,),) = self.name().ask("select pgq.backlog(%s)", self.topic)
+            return int(ready)
 
         def commit(self, end: dict[str, int]) -> None:
-            self._begin()
-            self._ask(
-                "select pgq.stream_finish(%s, %s, %s, %s)",
-                *(self.topic, self.consumer, self.owner, end["batch"]),
-            )
+            self.name().finish(end["batch"])
 
         def stop(self) -> None:
-            self._stopped.set()
-            if self._beat is not None:
-                self._beat.join(5)
-                with connect(self.dsn, "pgq spark stream") as conn:
-                    ask(conn, END, self.topic, self.consumer, self.owner)
-            if self._conn is not None:
-                self._conn.close()
+            if self._name is not None:
+                self._name.end()
 
         # Data
 
         def partitions(
             self, start: dict[str, int], end: dict[str, int]
         ) -> Sequence[InputPartition]:
-            self._begin()
             parts: list[InputPartition] = []
             for batch in range(start["batch"] + 1, end["batch"] + 1):
-                found = self._ask(
-                    "select lease_id, size from pgq.stream_batch(%s, %s, %s)",
-                    *(self.topic, self.consumer, batch),
-                )
+                found = self._batch(batch)
                 if not found:
                     self._lost(f"batch {batch} of consumer {self.consumer!r} is lost")
                     continue
@@ -331,11 +296,17 @@ if STREAMING:
                 count = self.slices or slices_for(size)
                 parts += [
                     InputPartition((batch, lease, number, count, expected))
-                    for number, expected in self._ask(
+                    for number, expected in self.name().ask(
                         "select slice, size from pgq.lease_slices(%s, %s)", lease, count
                     )
                 ]
             return parts or [InputPartition(None)]
+
+        def _batch(self, batch: int) -> list[tuple[int, int]]:
+            return self.name().ask(
+                "select lease_id, size from pgq.stream_batch(%s, %s, %s)",
+                *(self.topic, self.consumer, batch),
+            )
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
             if partition.value is None:
@@ -355,63 +326,6 @@ if STREAMING:
                     f"batch {batch} of consumer {self.consumer!r} has lost"
                     f" {expected - found} of {expected} messages in slice {number}"
                 )
-
-        # The name, and the thread that keeps it
-
-        def _begin(self) -> int:
-            """Take the consumer's name; wait for one that has died to lose it."""
-            deadline = time.monotonic() + self.timeout.total_seconds() * 1.5
-            while True:
-                try:
-                    ((batch,),) = self._ask(
-                        "select pgq.stream_begin(%s, %s, %s, %s, %s)",
-                        *(self.topic, self.consumer, self.owner, self.timeout, self.lease),
-                    )
-                    break
-                except psycopg.errors.ObjectInUse as error:
-                    if time.monotonic() > deadline:
-                        raise
-                    # Spark kills the process of a stream that ends: nobody gives the name free.
-                    owner = (error.diag.message_detail or "").partition(" has it until ")[0]
-                    if is_dead(owner):
-                        self._ask(END, self.topic, self.consumer, owner)
-                    else:
-                        time.sleep(min(1.0, self.timeout.total_seconds() / 10))
-            if self._beat is None:
-                self._beat = threading.Thread(target=self._keep, daemon=True)
-                self._beat.start()
-            return int(batch)
-
-        def _keep(self) -> None:
-            """Say every third of the timeout that this process lives; renew the lease with it."""
-            pause = self.timeout.total_seconds() / 3
-            if self.lease is not None:
-                pause = min(pause, self.lease.total_seconds() / 3)
-            while not self._stopped.wait(pause):
-                try:
-                    with connect(self.dsn, "pgq spark heartbeat") as conn:
-                        ask(
-                            conn,
-                            "select pgq.stream_begin(%s, %s, %s, %s, %s)",
-                            *(self.topic, self.consumer, self.owner, self.timeout, self.lease),
-                        )
-                except Exception:  # the next call of Spark meets it too, and can tell
-                    continue
-
-        def _ask(self, query: Any, *values: Any) -> list[Any]:
-            """Run a statement; all of them can be repeated, so once more on a new connection."""
-            for attempt in range(1, 6):
-                try:
-                    if self._conn is None or self._conn.closed:
-                        self._conn = connect(self.dsn, "pgq spark stream")
-                    return ask(self._conn, query, *values)
-                except Exception as error:
-                    broken = self._conn is None or self._conn.broken or self._conn.closed
-                    if not broken or attempt == 5 or isinstance(error, LeaseLost):
-                        raise
-                    self._conn = None
-                    time.sleep(attempt)
-            raise AssertionError("unreachable")
 
         def _lost(self, what: str) -> None:
             if self.strict:
