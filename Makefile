@@ -39,16 +39,16 @@ pgq_run := $(pgq_py) test/run.py
 .PHONY: help
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile \
-	    | awk -F'|' '{printf "make %-15s %s\n", $$1, $$2}'
-	@echo 'make install         install into a server (PG_CONFIG=..., or datadir=... for a directory)'
-	@echo 'make uninstall       remove from a server'
+	    | awk -F'|' '{printf "make %-19s %s\n", $$1, $$2}'
+	@echo 'make install             install into a server (PG_CONFIG=..., or datadir=... for a directory)'
+	@echo 'make uninstall           remove from a server'
 
 .PHONY: demo
 demo: $(pgq_venv)/demo.stamp build ## one message's whole life, on a PostgreSQL of its own
 	@$(pgq_py) -m pgq.demo
 
 .PHONY: test
-test: $(pgq_venv)/test.stamp ## everything that has to pass
+test: $(pgq_venv)/spark.stamp ## everything that has to pass
 	@$(pgq_run)
 
 .PHONY: test-sql
@@ -80,12 +80,20 @@ test-matrix: $(pgq_venv)/test.stamp build ## SQL, isolation and Python on Postgr
 test-docker: $(pgq_venv)/test.stamp build ## test-python on PostgreSQL in Docker (PGQ_TEST_IMAGE=...)
 	@PGQ_TEST_BACKEND=docker $(pgq_run) python --only '$(ONLY)'
 
+.PHONY: test-spark
+test-spark: $(pgq_venv)/spark.stamp build ## the data source for Spark (Java 17; fetched if missing)
+	@$(pgq_run) spark --only '$(ONLY)' $(if $(ACCEPT),--accept)
+
+.PHONY: test-spark-cluster
+test-spark-cluster: $(pgq_venv)/spark.stamp build ## clusters, Spark Connect, more kills: minutes
+	@$(pgq_run) spark-cluster --only '$(ONLY)'
+
 .PHONY: installcheck
 installcheck: $(pgq_venv)/test.stamp ## pgTAP on the server that the PG* variables name
 	@$(pgq_run) sql --running --only '$(ONLY)'
 
 .PHONY: lint
-lint: $(pgq_venv)/test.stamp build ## ruff, mypy, pyright, pgspot, plpgsql_check
+lint: $(pgq_venv)/spark.stamp build ## ruff, mypy, pyright, pgspot, plpgsql_check
 	@$(pgq_run) lint
 
 .PHONY: verify
@@ -95,6 +103,10 @@ verify: $(pgq_venv)/test.stamp ## is everything generated what its sources say?
 .PHONY: bench
 bench: $(pgq_venv)/bench.stamp build ## measure, side by side with others (BENCH=... for arguments)
 	@$(pgq_py) test/bench/run.py $(BENCH)
+
+.PHONY: bench-spark
+bench-spark: $(pgq_venv)/spark.stamp build ## Spark against plain JDBC and COPY, a million messages
+	@$(pgq_py) test/bench/spark.py $(BENCH)
 
 .PHONY: build
 build: ## build the scripts in extension/ from sql/
@@ -117,7 +129,8 @@ dist: ## the archive for PGXN, from the last commit
 
 .PHONY: locks
 locks: ## lock the Python packages anew (needs uv)
-	@for name in python/requirements-demo test/requirements-test test/requirements-bench; do \
+	@for name in python/requirements-demo test/requirements-test test/requirements-bench \
+	    test/requirements-spark; do \
 	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	        --no-annotate $$name.in -o $$name.txt || exit 1; \
 	done
@@ -154,6 +167,8 @@ $(pgq_venv)/demo.stamp: python/requirements-demo.txt
 $(pgq_venv)/test.stamp: test/requirements-test.txt
 	$(pgq_packages)
 $(pgq_venv)/bench.stamp: test/requirements-bench.txt
+	$(pgq_packages)
+$(pgq_venv)/spark.stamp: test/requirements-spark.txt
 	$(pgq_packages)
 
 endif

@@ -1860,6 +1860,19 @@ comment on function pgq._check_topic(text) is 'Raises 22023 unless the text can 
 revoke all on function pgq._check_topic(text) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/25_core/checksum.sql
+
+-- 32 bits that tell whether a copy of a message is faithful; a copy elsewhere computes the same.
+create or replace function pgq._checksum(message pgq.message) returns bigint
+language sql stable parallel safe
+return ('x' || left(md5(concat_ws('|', message.id, message.topic, message.priority,
+    message.headers::text, message.payload::text,
+    (extract(epoch from message.published_at) * 1000000)::bigint)), 8))::bit(32)::bigint;
+comment on function pgq._checksum(pgq.message) is
+    'What tells whether a copy of a message is faithful.';
+revoke all on function pgq._checksum(pgq.message) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/25_core/find_filter.sql
 
 -- A filter in compiled form: from the cache, or compiled now (then its filter_id is null).
@@ -2115,6 +2128,25 @@ end
 $$;
 comment on function pgq._set_size(int8multirange) is 'How many ids a set holds.';
 revoke all on function pgq._set_size(int8multirange) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/25_core/slice_ranges.sql
+
+-- The part of a set that belongs to a slice: every so many-th block of 64 ids, so that a message
+-- stays in its slice when others leave the set, and neighbours are read together.
+create or replace function pgq._slice_ranges(ids int8multirange, slice int, "of" int)
+returns setof int8range
+language sql immutable parallel safe
+begin atomic
+    select r * int8range(b << 6, (b + 1) << 6)
+    from unnest(ids) r
+    cross join lateral generate_series(
+        (lower(r) >> 6) + ((slice - (lower(r) >> 6)) % "of" + "of") % "of",
+        (upper(r) - 1) >> 6, "of") b;
+end;
+comment on function pgq._slice_ranges(int8multirange, int, int) is
+    'The part of a set of ids that belongs to a slice.';
+revoke all on function pgq._slice_ranges(int8multirange, int, int) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/28_set/add_ready.sql
@@ -3164,6 +3196,7 @@ begin
     delete from pgq.group_head g where g.queue_id = _sweep_queue.queue_id;
     delete from pgq.group_line g where g.queue_id = _sweep_queue.queue_id;
     delete from pgq.group_stall g where g.queue_id = _sweep_queue.queue_id;
+    delete from pgq.stream s where s.queue_id = _sweep_queue.queue_id;
     delete from pgq.waiter w where w.queue_id = _sweep_queue.queue_id;
     delete from pgq.lane l where l.queue_id = _sweep_queue.queue_id;
 end
@@ -3250,6 +3283,26 @@ $$;
 comment on function pgq._first_of_key(text, text, bigint) is
     'True if the message is the first of its topic with this dedup key.';
 revoke all on function pgq._first_of_key(text, text, bigint) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/40_publish/discard_staged.sql
+
+-- Forgets what was staged under these tokens.
+create or replace function pgq.discard_staged(tokens uuid[]) returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count bigint;
+begin
+    delete from pgq.staged s where s.token = any (tokens);
+    get diagnostics v_count = row_count;
+    return v_count;
+end
+$$;
+comment on function pgq.discard_staged(uuid[]) is
+    'Forgets the messages that were staged under these tokens. Returns how many.';
+revoke all on function pgq.discard_staged(uuid[]) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/key_owner.sql
@@ -3468,6 +3521,75 @@ comment on function pgq.publish_batch(
 revoke all on function pgq.publish_batch(
     text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[])
     from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/40_publish/publish_staged.sql
+
+-- Publishes what was staged under these tokens, all of it or nothing; an epoch of a writer once.
+create or replace function pgq.publish_staged(
+    tokens uuid[],
+    size bigint default null,
+    writer text default null,
+    epoch bigint default null
+) returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count bigint;
+    v_last bigint;
+begin
+    if (writer is null) <> (epoch is null) then
+        raise exception 'writer and epoch belong together'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give both, so that the same epoch is published once, or none of them.';
+    end if;
+    if writer is not null then
+        insert into pgq.writer as w (writer, epoch, size, published_at)
+        values (publish_staged.writer, publish_staged.epoch, 0, pgq.now())
+        on conflict on constraint writer_pkey do update
+        set epoch = excluded.epoch, published_at = excluded.published_at
+        where w.epoch < excluded.epoch;
+        if not found then
+            select w.epoch into v_last from pgq.writer w where w.writer = publish_staged.writer;
+            if epoch < v_last then
+                raise exception 'writer "%" has published epoch % and now comes with %', writer,
+                    v_last, epoch
+                    using errcode = 'object_not_in_prerequisite_state',
+                          hint = 'A writer that begins anew, with a new checkpoint, needs a new '
+                              'name.';
+            end if;
+            delete from pgq.staged s where s.token = any (tokens);
+            return 0::bigint;
+        end if;
+    end if;
+    with gone as (
+        delete from pgq.staged s where s.token = any (tokens) returning s.*
+    )
+    insert into pgq.message (
+        topic, priority, headers, payload, sender, recipient, reply_to, correlation_id, group_key,
+        dedup_key, deliver_at, expires_at)
+    select g.topic, g.priority, g.headers, g.payload, g.sender, g.recipient, g.reply_to,
+           g.correlation_id, g.group_key, g.dedup_key, g.deliver_at, g.expires_at
+    from gone g
+    order by array_position(tokens, g.token), g.position;
+    get diagnostics v_count = row_count;
+    if v_count <> size then
+        raise exception 'only % of % messages are staged', v_count, size
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'The server was restarted after a crash, or they were staged more than a '
+                      'day ago. Stage them again.';
+    end if;
+    update pgq.writer w set size = v_count where w.writer = publish_staged.writer;
+    return v_count;
+end
+$$;
+comment on function pgq.publish_staged(uuid[], bigint, text, bigint) is
+    'Publishes the messages that were put into pgq.staged under these tokens, in one transaction, '
+    'token after token in their order. Returns how many. With size it fails unless there are that '
+    'many (55000). With a writer and an epoch it is done once: the epoch that the writer has '
+    'published last publishes nothing and returns 0; an older one is refused (55000).';
+revoke all on function pgq.publish_staged(uuid[], bigint, text, bigint) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/refuse_message.sql
@@ -3974,6 +4096,22 @@ comment on function pgq._suggest(bigint, int[]) is
 revoke all on function pgq._suggest(bigint, int[]) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/40_publish/writer_epoch.sql
+
+-- The last epoch that a writer has published.
+create or replace function pgq.writer_epoch(writer text) returns bigint
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (select w.epoch from pgq.writer w where w.writer = writer_epoch.writer);
+end
+$$;
+comment on function pgq.writer_epoch(text) is
+    'The last epoch that a writer has published with pgq.publish_staged; null: none.';
+revoke all on function pgq.writer_epoch(text) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/45_end/bury_set.sql
 
 -- Copies messages into the dead letters. The caller takes them out of where they are, in the same
@@ -4337,18 +4475,23 @@ begin
         -- The first time, or the sequence moved in a transaction that was rolled back.
         insert into pgq.era as e (slot, number, started_at) values (v_number % 3, v_number, now)
         on conflict on constraint era_pkey do update
-        set number = excluded.number, started_at = excluded.started_at, emptied_at = null;
+        set number = excluded.number, started_at = excluded.started_at, emptied_at = null,
+            archived_at = null;
         return;
     end if;
     select coalesce(max(q.retention), interval '1 day') into v_retention from pgq.queue q;
 
-    -- An era's messages are old enough when the era after it is. The update has a trigger that
+    -- An era's messages are old enough when the era after it is. Who archives them has a while
+    -- longer for it. The update has a trigger that
     -- empties the slot when the transaction commits, and not before: it locks the slot.
     if emptying then
         update pgq.era e set retry_at = _turn_eras.now + interval '10 s'
         from pgq.era n
         where n.number = e.number + 1 and e.number < v_number and e.emptied_at is null
           and n.started_at + v_retention <= _turn_eras.now
+          and (e.archived_at is not null or not exists (
+              select from pgq.archive a
+              where n.started_at + v_retention + a.wait > _turn_eras.now))
           and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now;
     end if;
 
@@ -4360,7 +4503,8 @@ begin
         insert into pgq.era as e (slot, number, started_at)
         values ((v_number + 1) % 3, v_number + 1, now)
         on conflict on constraint era_pkey do update
-        set number = excluded.number, started_at = excluded.started_at, emptied_at = null;
+        set number = excluded.number, started_at = excluded.started_at, emptied_at = null,
+            archived_at = null;
         -- Last: a sequence does not come back when a transaction rolls back.
         perform setval('pgq.era_number', v_number + 1);
     end if;
@@ -4468,6 +4612,25 @@ comment on function pgq._await_rows(tid[]) is
 revoke all on function pgq._await_rows(tid[]) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/50_claim/backlog.sql
+
+-- How many messages of a queue can be claimed now, exactly; a sum over sets, not over messages.
+create or replace function pgq.backlog(topic text) returns bigint
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(backlog.topic);
+begin
+    return (select coalesce(sum(r.size), 0) from pgq.ready r where r.queue_id = v_queue.queue_id);
+end
+$$;
+comment on function pgq.backlog(text) is
+    'How many messages of a queue are ready to be claimed, exactly. Takes nothing, works on a '
+    'standby.';
+revoke all on function pgq.backlog(text) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/50_claim/bury.sql
 
 -- Makes messages dead letters now, whatever attempts they have left.
@@ -4565,6 +4728,9 @@ begin
             update pgq.lease l set until = v_now + coalesce(claim.lease, v_queue.lease)
             where l.lease_id = v_lease_id
               and l.until < v_now + coalesce(claim.lease, v_queue.lease);
+            if current_setting('pgq.unread', true) = 'on' then
+                return;
+            end if;
             return query select * from pgq.leased(v_lease_id);
             return;
         end if;
@@ -4621,6 +4787,9 @@ begin
                 u (ids, attempt, failures, grouped)
             group by 1, 2, 3
         ) p;
+    end if;
+    if key is not null and current_setting('pgq.unread', true) = 'on' then
+        return;  -- pgq.hold wants the lease alone
     end if;
     v_set := v_taken.sets[1];
     if cardinality(v_taken.sets) = 1 and upper(v_set) - lower(v_set) <= 2 * v_taken.size then
@@ -4691,6 +4860,52 @@ comment on function pgq.extend(bigint, interval) is
 revoke all on function pgq.extend(bigint, interval) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/50_claim/hold.sql
+
+-- A named claim that does not read its messages: the lease alone, without an end unless one is
+-- given. For those who read it in slices.
+create or replace function pgq.hold(
+    topic text,
+    key text,
+    filter jsonb default null,
+    n int default 1,
+    lease interval default null
+) returns table (lease_id bigint, size bigint, lease_until timestamptz)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_queue pgq.queue := pgq._queue(hold.topic);
+begin
+    if hold.key is null or hold.key = '' then
+        raise exception 'a claim to be held needs a name'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Use a key that says whose it is, such as ''nightly-job 42''.';
+    end if;
+    perform set_config('pgq.unread', 'on', true);
+    perform pgq.claim(hold.topic, hold.filter, hold.n,
+                      coalesce(hold.lease, interval '100 years'), hold.key);
+    perform set_config('pgq.unread', '', true);
+    if hold.lease is null then
+        update pgq.lease l set until = 'infinity'
+        where l.queue_id = v_queue.queue_id and l.key = hold.key and l.until < 'infinity';
+    end if;
+    return query
+        select l.lease_id, sum(l.size), nullif(min(l.until), 'infinity')
+        from pgq.lease l
+        where l.queue_id = v_queue.queue_id and l.key = hold.key
+        group by l.lease_id;
+end
+$$;
+comment on function pgq.hold(text, text, jsonb, int, interval) is
+    'Claims under a name without reading the messages, for those who read them in slices with '
+    'pgq.leased: returns the lease and how many messages it holds, or no row if there are none to '
+    'claim. The same key returns the same lease until it is acknowledged. Without a lease it has '
+    'no end: pgq.leases lists what is held, pgq.release breaks it.';
+revoke all on function pgq.hold(text, text, jsonb, int, interval) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/50_claim/keep_lanes.sql
 
 -- Which lanes of a queue can hold a match (null: any ready row can), and in which of them every
@@ -4723,11 +4938,46 @@ comment on function pgq._keep_lanes(pgq.queue, pgq.filter) is
 revoke all on function pgq._keep_lanes(pgq.queue, pgq.filter) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/50_claim/lease_slices.sql
+
+-- How many messages each slice of a lease has: what readers of the slices check themselves by.
+create or replace function pgq.lease_slices(lease_id bigint, "of" int)
+returns table (slice int, size bigint)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+    if "of" is null or "of" < 1 then
+        raise exception 'there must be at least one slice'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'About as many as there are readers is a good number.';
+    end if;
+    return query
+        select (b % "of")::int,
+               sum(least(upper(r), (b + 1) << 6) - greatest(lower(r), b << 6))::bigint
+        from pgq.lease l
+        cross join lateral unnest(l.ids) r
+        cross join lateral generate_series(lower(r) >> 6, (upper(r) - 1) >> 6) b
+        where l.lease_id = lease_slices.lease_id
+        group by 1 order by 1;
+end
+$$;
+comment on function pgq.lease_slices(bigint, int) is
+    'How many messages of a lease pgq.leased(lease_id, slice, of) returns for each slice; slices '
+    'without messages are left out.';
+revoke all on function pgq.lease_slices(bigint, int) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/50_claim/leased.sql
 
--- The messages of a lease, in delivery order. Volatile, so that it reads with a snapshot taken
--- after it has locked the log: an older one would miss what was carried out of an emptied era.
-create or replace function pgq.leased(lease_id bigint) returns setof pgq.claimed
+-- The messages of a lease: all in delivery order, or those of a slice. Volatile, so that it reads
+-- with a snapshot taken after it has locked the log: an older one would miss what was carried out
+-- of an emptied era.
+create or replace function pgq.leased(
+    lease_id bigint, slice int default 0, "of" int default 1
+) returns setof pgq.claimed
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -4738,16 +4988,33 @@ declare
     v_size bigint;
     v_count bigint;
 begin
+    if slice is null or "of" is null or "of" < 1 or slice not between 0 and "of" - 1 then
+        raise exception 'there is no slice % of %', coalesce(slice::text, 'null'),
+            coalesce("of"::text, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Slices are numbered from 0 to of - 1.';
+    end if;
     select sum(l.size) into v_size from pgq.lease l where l.lease_id = leased.lease_id;
     if v_size is null then
         raise exception 'lease % is lost', coalesce(leased.lease_id::text, 'null')
             using errcode = 'QU003',
                   hint = 'It was ended, or it expired and its messages are with another consumer.';
     end if;
+    if "of" > 1 then
+        return query
+            select l.lease_id, m.id, m.topic, m.priority, l.attempt, m.headers, m.payload,
+                   m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+                   m.published_at, m.expires_at, nullif(l.until, 'infinity')
+            from pgq.lease l
+            cross join lateral pgq._slice_ranges(l.ids, slice, "of") r
+            join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+            where l.lease_id = leased.lease_id;
+        return;
+    end if;
     return query
         select l.lease_id, m.id, m.topic, m.priority, l.attempt, m.headers, m.payload, m.sender,
                m.recipient, m.reply_to, m.correlation_id, m.group_key, m.published_at,
-               m.expires_at, l.until
+               m.expires_at, nullif(l.until, 'infinity')
         from pgq.lease l
         cross join lateral unnest(l.ids) r
         join pgq.message m on m.id >= lower(r) and m.id < upper(r)
@@ -4759,9 +5026,11 @@ begin
     end if;
 end
 $$;
-comment on function pgq.leased(bigint) is
-    'The messages that a lease holds, again: for parallel readers and for recovery. Takes nothing.';
-revoke all on function pgq.leased(bigint) from public;
+comment on function pgq.leased(bigint, int, int) is
+    'The messages that a lease holds, again: for parallel readers and for recovery. Takes nothing. '
+    'With slice and of only a part of them, in no order: the slices 0 to of - 1 together are all, '
+    'and a message stays in its slice whatever is acknowledged meanwhile.';
+revoke all on function pgq.leased(bigint, int, int) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/move_on.sql
@@ -4836,6 +5105,35 @@ comment on function pgq.nack(bigint, bigint[], interval, text, jsonb) is
     'become dead letters if this was the last attempt. Returns how many. QU003 if the lease does '
     'not hold them.';
 revoke all on function pgq.nack(bigint, bigint[], interval, text, jsonb) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/50_claim/named_lease.sql
+
+-- The token of a named claim, for ack, nack, bury, extend, release and leased by name.
+create or replace function pgq.named_lease(topic text, key text) returns bigint
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(named_lease.topic);
+    v_lease_id bigint;
+begin
+    select l.lease_id into v_lease_id from pgq.lease l
+    where l.queue_id = v_queue.queue_id and l.key = named_lease.key
+    order by l.part limit 1;
+    if not found then
+        raise exception 'queue "%" has no claim named "%"', named_lease.topic,
+            coalesce(named_lease.key, 'null')
+            using errcode = 'QU003',
+                  hint = 'It was ended, or it expired and its messages are with another consumer.';
+    end if;
+    return v_lease_id;
+end
+$$;
+comment on function pgq.named_lease(text, text) is
+    'The lease of a named claim, so that ack, nack, bury, extend, release and leased go by name: '
+    'select pgq.ack(pgq.named_lease(''orders'', ''job-42'')). QU003 if there is none.';
+revoke all on function pgq.named_lease(text, text) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/peek.sql
@@ -4966,6 +5264,51 @@ revoke all on function pgq._peek_rows(int, int[], boolean, pg_snapshot, bigint, 
     from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/50_claim/peek_slice.sql
+
+-- The ready messages of a queue that match the filter and belong to a slice; takes nothing.
+create or replace function pgq.peek_slice(
+    topic text, filter jsonb default null, slice int default 0, "of" int default 1
+) returns setof pgq.claimed
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(peek_slice.topic);
+    v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), v_queue.lane_keys);
+    v_now timestamptz := pgq.now();
+begin
+    if slice is null or "of" is null or "of" < 1 or slice not between 0 and "of" - 1 then
+        raise exception 'there is no slice % of %', coalesce(slice::text, 'null'),
+            coalesce("of"::text, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Slices are numbered from 0 to of - 1.';
+    end if;
+    return query
+        select null::bigint, m.id, m.topic, m.priority, d.attempt, m.headers, m.payload, m.sender,
+               m.recipient, m.reply_to, m.correlation_id, m.group_key, m.published_at,
+               m.expires_at, null::timestamptz
+        from pgq.ready d
+        cross join lateral pgq._slice_ranges(d.ids, slice, "of") r
+        join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+        where d.queue_id = v_queue.queue_id
+          and (d.expires_at is null or d.expires_at > v_now)
+          and pgq._test_filter(
+              v_filter.path, v_filter.scope, m.headers, m.payload, m.topic, m.priority, m.sender,
+              m.recipient, m.reply_to, m.correlation_id, m.group_key, d.attempt + 1,
+              m.published_at, m.expires_at, m.id, v_now);
+end
+$$;
+comment on function pgq.peek_slice(text, jsonb, int, int) is
+    'Looks at all ready messages of a queue that match the filter, or at a slice of them, in no '
+    'order: the slices 0 to of - 1 together are all. For parallel readers; attempt counts '
+    'the deliveries so far. Takes nothing, works on a standby.';
+revoke all on function pgq.peek_slice(text, jsonb, int, int) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/50_claim/promote.sql
 
 -- Makes ready what has become due, a bounded amount of it; returns how many messages.
@@ -5027,6 +5370,41 @@ $$;
 comment on function pgq._put_back(pgq.ready, int8multirange) is
     'Makes a ready row of what is left of one that was taken.';
 revoke all on function pgq._put_back(pgq.ready, int8multirange) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/50_claim/read_log.sql
+
+-- The messages of the log with ids from low to before high, whoever has received them.
+create or replace function pgq.read_log(
+    low bigint, high bigint, topic text default null, filter jsonb default null,
+    slot int default null
+) returns setof pgq.claimed
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+declare
+    v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), null);
+    v_now timestamptz := pgq.now();
+begin
+    return query
+        select null::bigint, m.id, m.topic, m.priority, 0, m.headers, m.payload, m.sender,
+               m.recipient, m.reply_to, m.correlation_id, m.group_key, m.published_at,
+               m.expires_at, null::timestamptz
+        from pgq.message m
+        where m.id >= low and m.id < high
+          and (slot is null or m.era = slot)
+          and (read_log.topic is null or m.topic = read_log.topic)
+          and (filter is null or pgq._test_filter(
+              v_filter.path, v_filter.scope, m.headers, m.payload, m.topic, m.priority, m.sender,
+              m.recipient, m.reply_to, m.correlation_id, m.group_key, 1, m.published_at,
+              m.expires_at, m.id, v_now));
+end
+$$;
+comment on function pgq.read_log(bigint, bigint, text, jsonb, int) is
+    'The messages of the log with ids from low to before high, delivered or not; of a topic, '
+    'matching a filter, in a slot, if these are given. In no order. Works on a standby.';
+revoke all on function pgq.read_log(bigint, bigint, text, jsonb, int) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/release.sql
@@ -5710,7 +6088,7 @@ begin
         -- Tokens are in the order of expiry, so the first ones tell.
         (select min(l.until)
          from (select k.queue_id, k.until from pgq.lease k order by k.lease_id limit 1000) l
-         where l.queue_id = v_queue.queue_id))
+         where l.queue_id = v_queue.queue_id and l.until < 'infinity'))
     into v_due;
     -- What is due and was not claimed is with somebody else: not in circles.
     return least(timeout, greatest(coalesce(v_due - v_now, timeout), interval '20 ms'));
@@ -5772,6 +6150,205 @@ $$;
 comment on function pgq._warn_of_testing(pgq.queue, jsonb, bigint) is
     'Warns of a filter that tests many messages and finds nothing.';
 revoke all on function pgq._warn_of_testing(pgq.queue, jsonb, bigint) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/55_stream/00_batch_key.sql
+
+-- The name of the claim that is a batch of a stream.
+create or replace function pgq._batch_key(consumer text, batch bigint) returns text
+language sql immutable parallel safe
+return 'stream ' || consumer || ' ' || batch;
+comment on function pgq._batch_key(text, bigint) is
+    'The name of the claim that is a batch of a stream.';
+revoke all on function pgq._batch_key(text, bigint) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/55_stream/10_stream_begin.sql
+
+-- Takes a consumer's name, or keeps it: an owner calls this again and again while it lives.
+create or replace function pgq.stream_begin(
+    topic text, consumer text, owner text, timeout interval default '30 s',
+    lease interval default null
+) returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(stream_begin.topic);
+    v_now timestamptz := pgq.now();
+    v_stream pgq.stream;
+begin
+    if consumer is null or consumer = '' or length(consumer) > 200 or owner is null then
+        raise exception 'a stream needs a consumer of at most 200 characters, and an owner'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'The consumer is a name that stays; the owner tells processes apart.';
+    end if;
+    if timeout is null or timeout <= interval '0' or stream_begin.lease <= interval '0' then
+        raise exception 'timeout and lease must be longer than zero'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'An owner that is silent for the timeout loses the name.';
+    end if;
+    insert into pgq.stream as s (queue_id, consumer, batch, owner, until)
+    values (v_queue.queue_id, stream_begin.consumer, 0, stream_begin.owner, v_now + timeout)
+    on conflict on constraint stream_pkey do update
+    set owner = excluded.owner, until = excluded.until
+    where s.owner is null or s.owner = excluded.owner or s.until <= v_now
+    returning s.* into v_stream;
+    if not found then
+        select s.* into v_stream from pgq.stream s
+        where s.queue_id = v_queue.queue_id and s.consumer = stream_begin.consumer;
+        raise exception 'consumer "%" of queue "%" is in use', consumer, topic
+            using errcode = 'object_in_use',
+                  detail = format('%s has it until %s, and renews it.', v_stream.owner,
+                                  v_stream.until),
+                  hint = 'Stop the other one, or give this one a name of its own.';
+    end if;
+    if stream_begin.lease is not null then
+        update pgq.lease l set until = v_now + stream_begin.lease
+        where l.queue_id = v_queue.queue_id
+          and l.key = pgq._batch_key(stream_begin.consumer, v_stream.batch + 1)
+          and l.until < v_now + stream_begin.lease;
+    end if;
+    return v_stream.batch;
+end
+$$;
+comment on function pgq.stream_begin(text, text, text, interval, interval) is
+    'Takes the name of a consumer that works in numbered batches, and returns the last batch that '
+    'it has finished (0: none). To be repeated by the owner before the timeout is over, which '
+    'with a lease also extends the batch at work; 55006 if another owner has the name.';
+revoke all on function pgq.stream_begin(text, text, text, interval, interval) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/55_stream/20_stream_finish.sql
+
+-- Acknowledges the batches of a stream up to this one.
+create or replace function pgq.stream_finish(
+    topic text, consumer text, owner text, batch bigint
+) returns int
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(stream_finish.topic);
+    v_stream pgq.stream;
+    v_lease_id bigint;
+    v_count int := 0;
+begin
+    select s.* into v_stream from pgq.stream s
+    where s.queue_id = v_queue.queue_id and s.consumer = stream_finish.consumer for update;
+    if v_stream.owner is distinct from stream_finish.owner or v_stream.owner is null then
+        raise exception 'consumer "%" of queue "%" belongs to somebody else now', consumer, topic
+            using errcode = 'object_in_use',
+                  hint = 'It was silent for longer than its timeout, and another one took over.';
+    end if;
+    if stream_finish.batch is null or stream_finish.batch <= v_stream.batch then
+        return 0;
+    end if;
+    for v_lease_id in
+        select distinct l.lease_id
+        from generate_series(v_stream.batch + 1, least(stream_finish.batch, v_stream.batch + 1000))
+            b
+        join pgq.lease l on l.queue_id = v_queue.queue_id
+            and l.key = pgq._batch_key(stream_finish.consumer, b)
+    loop
+        v_count := v_count + pgq.ack(v_lease_id);
+    end loop;
+    update pgq.stream s set batch = stream_finish.batch
+    where s.queue_id = v_queue.queue_id and s.consumer = stream_finish.consumer;
+    return v_count;
+end
+$$;
+comment on function pgq.stream_finish(text, text, text, bigint) is
+    'Acknowledges what the batches of a stream still hold, up to and with this one. Returns how '
+    'many messages; 0 if they were finished before. 55006 if the name has another owner.';
+revoke all on function pgq.stream_finish(text, text, text, bigint) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/55_stream/30_stream_claim.sql
+
+-- Finishes the batches before this one and claims it: the same messages every time, until it is
+-- finished.
+create or replace function pgq.stream_claim(
+    topic text, consumer text, owner text, batch bigint, filter jsonb default null,
+    n int default 1000, lease interval default null
+) returns table (lease_id bigint, size bigint)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    perform pgq.stream_finish(stream_claim.topic, stream_claim.consumer, stream_claim.owner,
+                              stream_claim.batch - 1);
+    if stream_claim.batch is null or exists (
+        select from pgq.stream s join pgq.queue q on q.queue_id = s.queue_id
+        where q.name = stream_claim.topic and s.consumer = stream_claim.consumer
+          and s.batch >= stream_claim.batch)
+    then
+        raise exception 'batch % of consumer "%" is finished', stream_claim.batch,
+            stream_claim.consumer
+            using errcode = 'QU003',
+                  hint = 'The checkpoint is older than what the consumer has acknowledged.';
+    end if;
+    return query
+        select h.lease_id, h.size
+        from pgq.hold(stream_claim.topic,
+                      pgq._batch_key(stream_claim.consumer, stream_claim.batch),
+                      stream_claim.filter, stream_claim.n, stream_claim.lease) h;
+end
+$$;
+comment on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval) is
+    'Claims a numbered batch of a stream, after finishing those before it, and returns its lease '
+    'and size; no row if there is nothing to claim. The same batch returns the same messages until '
+    'it is finished. Without a lease it has no end. QU003 if the batch is finished, 55006 if the '
+    'name has another owner.';
+revoke all on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval)
+    from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/55_stream/40_stream_batch.sql
+
+-- The lease of a batch that was claimed.
+create or replace function pgq.stream_batch(topic text, consumer text, batch bigint)
+returns table (lease_id bigint, size bigint)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_queue pgq.queue := pgq._queue(stream_batch.topic);
+begin
+    return query
+        select l.lease_id, sum(l.size) from pgq.lease l
+        where l.queue_id = v_queue.queue_id
+          and l.key = pgq._batch_key(stream_batch.consumer, stream_batch.batch)
+        group by l.lease_id;
+end
+$$;
+comment on function pgq.stream_batch(text, text, bigint) is
+    'The lease and size of a batch of a stream that is claimed and not finished; else no row.';
+revoke all on function pgq.stream_batch(text, text, bigint) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/55_stream/50_stream_end.sql
+
+-- Gives a consumer's name free; its batches stay claimed for whoever takes it next.
+create or replace function pgq.stream_end(topic text, consumer text, owner text) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(stream_end.topic);
+begin
+    update pgq.stream s set owner = null
+    where s.queue_id = v_queue.queue_id and s.consumer = stream_end.consumer
+      and s.owner = stream_end.owner;
+    return found;
+end
+$$;
+comment on function pgq.stream_end(text, text, text) is
+    'Gives the name of a stream''s consumer free. A batch that is not finished stays claimed for '
+    'whoever takes the name next. False if the name had another owner.';
+revoke all on function pgq.stream_end(text, text, text) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/dead_letters.sql
@@ -5944,6 +6521,121 @@ comment on function pgq.replay(text, jsonb, int, boolean) is
 revoke all on function pgq.replay(text, jsonb, int, boolean) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/70_maintain/archive_next.sql
+
+-- The oldest closed era that has not been archived, with only finished messages in it: others are
+-- carried into the current era first, so that what is read from it stays what it is.
+create or replace function pgq.archive_next()
+returns table (era bigint, started_at timestamptz, slot int, messages bigint, low bigint,
+               high bigint)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_era pgq.era;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'the archive reads under READ COMMITTED only'
+            using errcode = 'feature_not_supported',
+                  hint = 'An older snapshot does not see what was carried forward.';
+    end if;
+    perform pg_advisory_xact_lock(hashtextextended('pgq.era', 0));
+    select e.* into v_era from pgq.era e
+    where e.number < pg_sequence_last_value('pgq.era_number') and e.emptied_at is null
+      and e.archived_at is null
+    order by e.number limit 1;
+    if not found then
+        return;
+    end if;
+    -- Waits for publishers that began when the era was the current one.
+    case v_era.slot
+        when 0 then lock table only pgq.message_0 in share row exclusive mode;
+        when 1 then lock table only pgq.message_1 in share row exclusive mode;
+        when 2 then lock table only pgq.message_2 in share row exclusive mode;
+    end case;
+    perform pgq._carry_forward(v_era.slot, 2147483647);
+    return query
+        select v_era.number, v_era.started_at, v_era.slot::int, count(*), min(m.id), max(m.id)
+        from pgq.message m where m.era = v_era.slot;
+end
+$$;
+comment on function pgq.archive_next() is
+    'The oldest era of the log that is closed and not archived: its number, its slot (the column '
+    'era of pgq.message), and how many messages to copy from it. All of them are finished; what is '
+    'not is carried into the current era. No row: everything is archived.';
+revoke all on function pgq.archive_next() from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/archive_wait.sql
+
+-- Lets eras wait for the archive, this long; null: for nobody.
+create or replace function pgq.archive_wait(wait interval) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if wait < interval '0' or not isfinite(wait) then
+        raise exception 'wait must be finite and not negative'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'It is how long the log may grow while the archive does not run.';
+    end if;
+    lock table pgq.archive in share row exclusive mode;
+    delete from pgq.archive;
+    insert into pgq.archive (wait) select archive_wait.wait where archive_wait.wait is not null;
+end
+$$;
+comment on function pgq.archive_wait(interval) is
+    'From now on an era of the log is kept beyond its retention until pgq.archived has confirmed '
+    'a copy of it, but for no longer than the wait. Null: eras wait for nobody.';
+revoke all on function pgq.archive_wait(interval) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/archived.sql
+
+-- Confirms the copy of an era, if it has as many messages and the same checksum.
+create or replace function pgq.archived(era bigint, messages bigint, checksum bigint)
+returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+declare
+    v_era pgq.era;
+    v_messages bigint;
+    v_checksum bigint;
+begin
+    perform pg_advisory_xact_lock(hashtextextended('pgq.era', 0));
+    select e.* into v_era from pgq.era e
+    where e.number = archived.era and e.number < pg_sequence_last_value('pgq.era_number')
+      and e.emptied_at is null;
+    if not found then
+        raise exception 'era % is not there to be archived', archived.era
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'It was emptied, or is not closed yet. Let eras wait for the archive '
+                      'with pgq.archive_wait.';
+    end if;
+    select count(*), coalesce(sum(pgq._checksum(m)), 0)::bigint into v_messages, v_checksum
+    from pgq.message m where m.era = v_era.slot;
+    if (messages, checksum) is distinct from (v_messages, v_checksum) then
+        raise exception 'the copy of era % is not what the era holds', archived.era
+            using errcode = 'data_corrupted',
+                  detail = format('%s messages with checksum %s were copied, there are %s with %s.',
+                                  messages, checksum, v_messages, v_checksum),
+                  hint = 'Copy it again.';
+    end if;
+    update pgq.era e set archived_at = pgq.now() where e.number = archived.era;
+end
+$$;
+comment on function pgq.archived(bigint, bigint, bigint) is
+    'Confirms that an era has been copied: it may be emptied then. XX001 unless the number of '
+    'messages and the checksum are those of the era. The checksum is the sum over its messages of '
+    'the first 8 hexadecimal digits of md5(id|topic|priority|headers|payload|microseconds of '
+    'published_at).';
+revoke all on function pgq.archived(bigint, bigint, bigint) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/70_maintain/maintain.sql
 
 -- All upkeep at once, in bounded amounts. Queues work without it: claims do what cannot wait.
@@ -5990,6 +6682,10 @@ begin
     delete from pgq.handled h
     where h.ctid = any (array(
         select i.ctid from pgq.handled i where i.handled_at < v_now - interval '7 days'
+        limit 100000 for update skip locked));
+    delete from pgq.staged s
+    where s.ctid = any (array(
+        select i.ctid from pgq.staged i where i.staged_at < v_now - interval '1 day'
         limit 100000 for update skip locked));
     perform pgq._tidy_bindings();
     delete from pgq.dedup d
@@ -6088,6 +6784,7 @@ begin
             union select distinct l.queue_id from pgq.lease l
             union select distinct l.queue_id from pgq.lane l
             union select distinct w.queue_id from pgq.waiter w
+            union select s.queue_id from pgq.stream s
         ) i
         where i.queue_id is not null
           and not exists (select from pgq.queue q where q.queue_id = i.queue_id)
@@ -6359,7 +7056,29 @@ begin
         union all
         select 'two parts of a lease belong to different queues', min(l.queue_id),
                format('lease %s', l.lease_id)
-        from pgq.lease l group by l.lease_id having count(distinct l.queue_id) > 1;
+        from pgq.lease l group by l.lease_id having count(distinct l.queue_id) > 1
+        union all
+        select 'a name belongs to two claims', l.queue_id, format('key %s', l.key)
+        from pgq.lease l where l.key is not null
+        group by l.queue_id, l.key having count(distinct l.lease_id) > 1
+        union all
+        select distinct 'a stream holds a batch that it has finished', s.queue_id,
+               format('lease %s, key %s', l.lease_id, l.key)
+        from pgq.stream s
+        join pgq.lease l on l.queue_id = s.queue_id
+            and l.key ~ ('^stream ' || pgq._regex_quote(s.consumer) || ' \d{1,18}$')
+        where substring(l.key from '\d+$')::bigint <= s.batch
+        union all
+        select 'a stream belongs to no queue', s.queue_id, s.consumer
+        from pgq.stream s
+        where not exists (select from pgq.queue q where q.queue_id = s.queue_id)
+        union all
+        select 'the current era is archived', null, format('era %s', e.number)
+        from pgq.era e
+        where e.archived_at is not null and e.number >= pg_sequence_last_value('pgq.era_number')
+        union all
+        select 'there is more than one archive', null, format('%s rows', count(*))
+        from pgq.archive a having count(*) > 1;
 end
 $$;
 comment on function pgq."check"() is
@@ -6532,7 +7251,8 @@ begin
             from pgq.journal j where j.ids @> history.message_id
             union all
             select l.claimed_at, l.queue_id, 'claim', l.attempt, l.holder, l.client, l.lease_id,
-                   'held until ' || l.until, 2
+                   case when l.until = 'infinity' then 'held without end'
+                        else 'held until ' || l.until end, 2
             from pgq.lease l where l.ids @> history.message_id
             union all
             select null, r.queue_id, 'ready', r.attempt, null, null, null, null, 4
@@ -6577,6 +7297,26 @@ comment on function pgq._journal_tail() is 'The newest journal rows.';
 revoke all on function pgq._journal_tail() from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/80_observe/leases.sql
+
+-- Who holds what: the list from which an operator breaks one.
+create or replace view pgq.leases as
+select l.lease_id, q.name as queue, l.key, sum(l.size) as size, max(l.attempt) as attempt,
+       min(l.claimed_at) as claimed_at, pgq.now() - min(l.claimed_at) as age,
+       nullif(min(l.until), 'infinity') as until, l.holder, l.client
+from pgq.lease l
+join pgq.queue q on q.queue_id = l.queue_id
+group by l.lease_id, q.name, l.key, l.holder, l.client;
+comment on view pgq.leases is
+    'Every lease: who holds how many messages of which queue, since when and until when. '
+    'pgq.release(lease_id) breaks one, and its messages can be claimed by others.';
+comment on column pgq.leases.key is 'The name of a named claim; null: none.';
+comment on column pgq.leases.until is
+    'Null: without end; watch the age of these, their consumer may never come back.';
+comment on column pgq.leases.holder is 'application_name of the claiming session.';
+revoke all on table pgq.leases from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/80_observe/log_tail.sql
 
 -- The newest messages: the last pages of each slot, whatever its size.
@@ -6610,7 +7350,7 @@ from (
     from pgq.scheduled c cross join unnest(c.ids) r
     union all
     select generate_series(lower(r), upper(r) - 1), l.queue_id, 'leased', l.attempt, l.claimed_at,
-           l.until, l.holder, l.lease_id
+           nullif(l.until, 'infinity'), l.holder, l.lease_id
     from pgq.lease l cross join unnest(l.ids) r
     union all
     select g.message_id, g.queue_id, 'waiting', 0, null, null, null, null

@@ -14,6 +14,9 @@ from functools import partial
 from chaos import chaos, failover
 from harness import isolation_suite, lint_suite, pytest_suite, report, sql_suite, verify_suite
 
+# Minutes each, and only by name.
+LONG = {"spark-cluster"}
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -39,9 +42,13 @@ def main() -> int:
         ),
         "chaos": partial(chaos.run, crashes=options.crashes, messages=options.messages),
         "failover": partial(failover.run, rounds=options.rounds),
+        "spark": partial(
+            pytest_suite.run, directory="spark", pattern=options.only, accept=options.accept
+        ),
+        "spark-cluster": partial(pytest_suite.run, directory="spark_cluster", pattern=options.only),
         "lint": lint_suite.run,
     }
-    names = options.suites or list(suites)
+    names = options.suites or [name for name in suites if name not in LONG]
     if unknown := set(names) - set(suites):
         parser.error(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(suites)}")
     return report.run({name: suites[name] for name in names})

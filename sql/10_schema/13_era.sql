@@ -6,11 +6,12 @@ comment on sequence pgq.era_number is 'The current era; it writes into slot numb
 revoke all on sequence pgq.era_number from public;
 
 create table pgq.era (
-    slot       smallint not null,
-    number     bigint not null,
-    started_at timestamptz not null,
-    emptied_at timestamptz,
-    retry_at   timestamptz,
+    slot        smallint not null,
+    number      bigint not null,
+    started_at  timestamptz not null,
+    emptied_at  timestamptz,
+    retry_at    timestamptz,
+    archived_at timestamptz,
     constraint era_pkey primary key (slot)
 );
 comment on table pgq.era is 'What each slot of the ring holds; a slot never used has no row.';
@@ -18,4 +19,6 @@ comment on column pgq.era.emptied_at is
     'When the slot was truncated; null while it holds messages.';
 comment on column pgq.era.retry_at is
     'Emptying failed (somebody was reading): not again before this.';
+comment on column pgq.era.archived_at is
+    'When a copy of its messages was confirmed by pgq.archived.';
 revoke all on table pgq.era from public;

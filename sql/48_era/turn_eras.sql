@@ -21,18 +21,23 @@ begin
         -- The first time, or the sequence moved in a transaction that was rolled back.
         insert into pgq.era as e (slot, number, started_at) values (v_number % 3, v_number, now)
         on conflict on constraint era_pkey do update
-        set number = excluded.number, started_at = excluded.started_at, emptied_at = null;
+        set number = excluded.number, started_at = excluded.started_at, emptied_at = null,
+            archived_at = null;
         return;
     end if;
     select coalesce(max(q.retention), interval '1 day') into v_retention from pgq.queue q;
 
-    -- An era's messages are old enough when the era after it is. The update has a trigger that
+    -- An era's messages are old enough when the era after it is. Who archives them has a while
+    -- longer for it. The update has a trigger that
     -- empties the slot when the transaction commits, and not before: it locks the slot.
     if emptying then
         update pgq.era e set retry_at = _turn_eras.now + interval '10 s'
         from pgq.era n
         where n.number = e.number + 1 and e.number < v_number and e.emptied_at is null
           and n.started_at + v_retention <= _turn_eras.now
+          and (e.archived_at is not null or not exists (
+              select from pgq.archive a
+              where n.started_at + v_retention + a.wait > _turn_eras.now))
           and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now;
     end if;
 
@@ -44,7 +49,8 @@ begin
         insert into pgq.era as e (slot, number, started_at)
         values ((v_number + 1) % 3, v_number + 1, now)
         on conflict on constraint era_pkey do update
-        set number = excluded.number, started_at = excluded.started_at, emptied_at = null;
+        set number = excluded.number, started_at = excluded.started_at, emptied_at = null,
+            archived_at = null;
         -- Last: a sequence does not come back when a transaction rolls back.
         perform setval('pgq.era_number', v_number + 1);
     end if;

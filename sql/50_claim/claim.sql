@@ -59,6 +59,9 @@ begin
             update pgq.lease l set until = v_now + coalesce(claim.lease, v_queue.lease)
             where l.lease_id = v_lease_id
               and l.until < v_now + coalesce(claim.lease, v_queue.lease);
+            if current_setting('pgq.unread', true) = 'on' then
+                return;
+            end if;
             return query select * from pgq.leased(v_lease_id);
             return;
         end if;
@@ -115,6 +118,9 @@ begin
                 u (ids, attempt, failures, grouped)
             group by 1, 2, 3
         ) p;
+    end if;
+    if key is not null and current_setting('pgq.unread', true) = 'on' then
+        return;  -- pgq.hold wants the lease alone
     end if;
     v_set := v_taken.sets[1];
     if cardinality(v_taken.sets) = 1 and upper(v_set) - lower(v_set) <= 2 * v_taken.size then

@@ -1,6 +1,9 @@
--- The messages of a lease, in delivery order. Volatile, so that it reads with a snapshot taken
--- after it has locked the log: an older one would miss what was carried out of an emptied era.
-create or replace function pgq.leased(lease_id bigint) returns setof pgq.claimed
+-- The messages of a lease: all in delivery order, or those of a slice. Volatile, so that it reads
+-- with a snapshot taken after it has locked the log: an older one would miss what was carried out
+-- of an emptied era.
+create or replace function pgq.leased(
+    lease_id bigint, slice int default 0, "of" int default 1
+) returns setof pgq.claimed
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -11,16 +14,33 @@ declare
     v_size bigint;
     v_count bigint;
 begin
+    if slice is null or "of" is null or "of" < 1 or slice not between 0 and "of" - 1 then
+        raise exception 'there is no slice % of %', coalesce(slice::text, 'null'),
+            coalesce("of"::text, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Slices are numbered from 0 to of - 1.';
+    end if;
     select sum(l.size) into v_size from pgq.lease l where l.lease_id = leased.lease_id;
     if v_size is null then
         raise exception 'lease % is lost', coalesce(leased.lease_id::text, 'null')
             using errcode = 'QU003',
                   hint = 'It was ended, or it expired and its messages are with another consumer.';
     end if;
+    if "of" > 1 then
+        return query
+            select l.lease_id, m.id, m.topic, m.priority, l.attempt, m.headers, m.payload,
+                   m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+                   m.published_at, m.expires_at, nullif(l.until, 'infinity')
+            from pgq.lease l
+            cross join lateral pgq._slice_ranges(l.ids, slice, "of") r
+            join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+            where l.lease_id = leased.lease_id;
+        return;
+    end if;
     return query
         select l.lease_id, m.id, m.topic, m.priority, l.attempt, m.headers, m.payload, m.sender,
                m.recipient, m.reply_to, m.correlation_id, m.group_key, m.published_at,
-               m.expires_at, l.until
+               m.expires_at, nullif(l.until, 'infinity')
         from pgq.lease l
         cross join lateral unnest(l.ids) r
         join pgq.message m on m.id >= lower(r) and m.id < upper(r)
@@ -32,6 +52,8 @@ begin
     end if;
 end
 $$;
-comment on function pgq.leased(bigint) is
-    'The messages that a lease holds, again: for parallel readers and for recovery. Takes nothing.';
-revoke all on function pgq.leased(bigint) from public;
+comment on function pgq.leased(bigint, int, int) is
+    'The messages that a lease holds, again: for parallel readers and for recovery. Takes nothing. '
+    'With slice and of only a part of them, in no order: the slices 0 to of - 1 together are all, '
+    'and a message stays in its slice whatever is acknowledged meanwhile.';
+revoke all on function pgq.leased(bigint, int, int) from public;

@@ -70,7 +70,7 @@ begin
         -- Tokens are in the order of expiry, so the first ones tell.
         (select min(l.until)
          from (select k.queue_id, k.until from pgq.lease k order by k.lease_id limit 1000) l
-         where l.queue_id = v_queue.queue_id))
+         where l.queue_id = v_queue.queue_id and l.until < 'infinity'))
     into v_due;
     -- What is due and was not claimed is with somebody else: not in circles.
     return least(timeout, greatest(coalesce(v_due - v_now, timeout), interval '20 ms'));

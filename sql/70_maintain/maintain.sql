@@ -43,6 +43,10 @@ begin
     where h.ctid = any (array(
         select i.ctid from pgq.handled i where i.handled_at < v_now - interval '7 days'
         limit 100000 for update skip locked));
+    delete from pgq.staged s
+    where s.ctid = any (array(
+        select i.ctid from pgq.staged i where i.staged_at < v_now - interval '1 day'
+        limit 100000 for update skip locked));
     perform pgq._tidy_bindings();
     delete from pgq.dedup d
     where d.ctid = any (array(

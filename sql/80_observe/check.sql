@@ -115,7 +115,29 @@ begin
         union all
         select 'two parts of a lease belong to different queues', min(l.queue_id),
                format('lease %s', l.lease_id)
-        from pgq.lease l group by l.lease_id having count(distinct l.queue_id) > 1;
+        from pgq.lease l group by l.lease_id having count(distinct l.queue_id) > 1
+        union all
+        select 'a name belongs to two claims', l.queue_id, format('key %s', l.key)
+        from pgq.lease l where l.key is not null
+        group by l.queue_id, l.key having count(distinct l.lease_id) > 1
+        union all
+        select distinct 'a stream holds a batch that it has finished', s.queue_id,
+               format('lease %s, key %s', l.lease_id, l.key)
+        from pgq.stream s
+        join pgq.lease l on l.queue_id = s.queue_id
+            and l.key ~ ('^stream ' || pgq._regex_quote(s.consumer) || ' \d{1,18}$')
+        where substring(l.key from '\d+$')::bigint <= s.batch
+        union all
+        select 'a stream belongs to no queue', s.queue_id, s.consumer
+        from pgq.stream s
+        where not exists (select from pgq.queue q where q.queue_id = s.queue_id)
+        union all
+        select 'the current era is archived', null, format('era %s', e.number)
+        from pgq.era e
+        where e.archived_at is not null and e.number >= pg_sequence_last_value('pgq.era_number')
+        union all
+        select 'there is more than one archive', null, format('%s rows', count(*))
+        from pgq.archive a having count(*) > 1;
 end
 $$;
 comment on function pgq."check"() is

@@ -13,7 +13,7 @@ from (
     from pgq.scheduled c cross join unnest(c.ids) r
     union all
     select generate_series(lower(r), upper(r) - 1), l.queue_id, 'leased', l.attempt, l.claimed_at,
-           l.until, l.holder, l.lease_id
+           nullif(l.until, 'infinity'), l.holder, l.lease_id
     from pgq.lease l cross join unnest(l.ids) r
     union all
     select g.message_id, g.queue_id, 'waiting', 0, null, null, null, null

@@ -36,6 +36,7 @@ def test_a_message_lives_and_is_done(client: pgq.PooledClient) -> None:
             {"type": "refund"},
         )
         assert (message.attempt, message.sender, message.recipient) == (1, "till", None)
+        assert message.lease_until is not None
         assert message.lease_until > message.published_at
     assert [row["event"] for row in client.history(id)] == ["publish", "claim", "ack"]
     assert not client.claim("orders")

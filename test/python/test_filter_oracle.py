@@ -10,9 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 import psycopg
-from filter_oracle import InvalidFilter, Message, Test, World, compile_filter
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
+
+from pgq.errors import InvalidFilter
+from pgq.matching import Message, Test, World, compile_filter
 
 EXAMPLES = int(os.environ.get("PGQ_EXAMPLES", "300"))
 compared = settings(

@@ -17,6 +17,7 @@ from pgq import embedded
 LEARNT = {
     *("pgq.route", "pgq.routing", "pgq.filter", "pgq.filter_filter_id_seq"),
     *("pgq.filter_scan", "pgq.filter_hit"),
+    "pgq.staged",  # whoever staged it finds out, and stages it again
 }
 
 

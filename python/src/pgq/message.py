@@ -28,7 +28,7 @@ class Message:
     group_key: str | None
     published_at: datetime
     expires_at: datetime | None
-    lease_until: datetime
+    lease_until: datetime | None
 
 
 _Unfrozen = make_dataclass(

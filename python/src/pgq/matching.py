@@ -1,8 +1,9 @@
-"""The filter language, evaluated a second time: slowly, plainly, and without SQL.
+"""The filter language, evaluated a second time, plainly and without SQL.
 
-Written from the description of the language (extension/filter.md). It walks the document for
-every message and shares nothing with the compiler, so where both agree on random documents and
-messages, a mistake would have to be made twice.
+For messages that are not in a database: an archive, a stream. Written from the description of the
+language (extension/filter.md); it walks the document for every message and shares nothing with the
+compiler of the extension. The tests compare both on random documents and messages, so that a
+mistake would have to be made twice.
 
 Numbers may be int or Decimal; a message field that is None is not set.
 """
@@ -17,6 +18,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+
+from pgq.errors import InvalidFilter
+
+__all__ = ["Message", "World", "compile_filter", "loads", "matches"]
 
 KEY = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]*\Z")
 SCOPES = ("headers", "payload", "msg")
@@ -43,11 +48,9 @@ MOMENT = re.compile(
     r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?\Z"
 )
 INTERVAL = re.compile(r"\s*([+-]?\d+) ?(s|seconds?|minutes?|hours?|days?|weeks?)\s*\Z")
+# Escapes and classes that only one of PostgreSQL and Python has, or that differ.
+UNSHARED = re.compile(r"\\[mMyYAZBbCcuUxN0]|\[\[[:.=]|\(\?(?![:=!])|\*\*\*")
 UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
-class InvalidFilter(Exception):
-    """The document is not a filter (QU004)."""
 
 
 def require(condition: bool, reason: str) -> None:
@@ -223,11 +226,12 @@ def text_test(operator: str, operand: Any) -> Callable[[str], bool]:
 
 
 def regex_test(operand: Any, options: Any) -> Callable[[str], bool]:
-    """Regular expressions whose meaning Python and PostgreSQL share."""
+    """Regular expressions whose meaning Python and PostgreSQL share; others are refused."""
     require(isinstance(operand, str), "regex operand")
     require(options in (None, "", "i") and not isinstance(options, bool), "options")
     require(len(operand) <= 512, "regex too long")
     require(re.match(r"(?:[^\\]|\\[^1-9])*\\[1-9]", operand, re.DOTALL) is None, "back-reference")
+    require(UNSHARED.search(operand) is None, "only the server knows this regular expression")
     try:
         compiled = re.compile(
             operand.replace("$", r"\Z"),
@@ -588,5 +592,11 @@ def compile_filter(document: Any) -> Test:
     return test
 
 
+def loads(text: str) -> Any:
+    """Read JSON with the numbers that it says, not the nearest binary ones."""
+    return json.loads(text, parse_float=Decimal)
+
+
 def matches(document: Any, message: Message, now: Decimal | int = 0) -> bool:
+    """Whether the document selects the message."""
     return compile_filter(document)(World(message, Decimal(now)))

@@ -1,0 +1,154 @@
+"""``python -m pgq.spark archive|replay|dlq-report|drain``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pgq.spark.functions import register
+from pgq.spark.options import parse_span
+from pgq.spark.pipelines import archive, dlq_report, drain, replay, table
+
+
+def add_parsers(commands: Any) -> None:
+    """Add the commands to a set of subparsers; each sets ``run``, a function of the arguments."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--dsn", help="where the queues are; PGQ_DSN if left out")
+    common.add_argument("--master", help="Spark's master, such as local[4] or spark://host:7077")
+    common.add_argument("--remote", help="a Spark Connect server, such as sc://host:15002")
+    common.add_argument("--partitions", type=int, default=0, help="how many tasks read at once")
+
+    command = commands.add_parser(
+        "archive", parents=[common], help="copy the closed eras of the log to Parquet"
+    )
+    command.add_argument("target", help="a directory, such as file:///archive or s3a://bucket/q")
+    command.add_argument("--replica", help="a standby to read from")
+    command.add_argument("--wait", default="7 days", help="how long eras wait for their copy")
+    command.set_defaults(run=run_archive)
+
+    command = commands.add_parser(
+        "replay", parents=[common], help="publish archived messages again, once"
+    )
+    command.add_argument("source", help="the target of archive")
+    command.add_argument("--topic")
+    command.add_argument("--since", type=moment, help="published at or after, ISO 8601")
+    command.add_argument("--until", type=moment, help="published before, ISO 8601")
+    command.add_argument("--filter", type=json.loads, help="a filter document")
+    command.add_argument("--to", help="the topic to publish to; their own if left out")
+    command.add_argument("--name", help="what makes it the same replay when started again")
+    command.set_defaults(run=run_replay)
+
+    command = commands.add_parser(
+        "dlq-report", parents=[common], help="dead letters by queue, reason, error and hour"
+    )
+    command.add_argument("target", nargs="?", help="an HTML file for the plots")
+    command.set_defaults(run=run_dlq_report)
+
+    command = commands.add_parser(
+        "drain", parents=[common], help="move a queue's messages to Parquet"
+    )
+    command.add_argument("topic")
+    command.add_argument("target")
+    command.add_argument("--filter", type=json.loads, help="a filter document")
+    command.add_argument("--n", type=int, default=100_000, help="messages in a batch")
+    command.add_argument("--name", help="whose batches these are")
+    command.add_argument(
+        "--sql",
+        help="a query on the view 'batch' that keeps id; rows whose column error is not null are"
+        " given back",
+    )
+    command.set_defaults(run=run_drain)
+
+
+def moment(text: str) -> datetime:
+    parsed = datetime.fromisoformat(text)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def session(options: argparse.Namespace) -> SparkSession:
+    builder = SparkSession.builder.appName(f"pgq {options.command}")
+    if options.master:
+        builder = builder.master(options.master)
+    if options.remote:
+        builder = builder.remote(options.remote)
+    spark = builder.getOrCreate()
+    register(spark, options.dsn)
+    return spark
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def run_archive(options: argparse.Namespace) -> int:
+    done = archive(
+        session(options),
+        options.target,
+        dsn=options.dsn,
+        replica=options.replica,
+        wait=parse_span("wait", options.wait),
+        partitions=options.partitions,
+        say=say,
+    )
+    rows = [(era.era, era.messages, era.checksum, era.path) for era in done]
+    print(table(rows, "era", "messages", "checksum", "path"))
+    return 0
+
+
+def run_replay(options: argparse.Namespace) -> int:
+    chosen = ("topic", "since", "until", "filter", "to", "name", "dsn")
+    count = replay(
+        session(options),
+        options.source,
+        **{name: getattr(options, name) for name in chosen},
+        say=say,
+    )
+    print(table([(options.source, count)], "source", "published"))
+    return 0
+
+
+def run_dlq_report(options: argparse.Namespace) -> int:
+    report = dlq_report(session(options), options.target, dsn=options.dsn, say=say)
+    rows = [tuple(row) for row in report.limit(50).collect()]
+    print(table(rows, *report.columns))
+    return 0
+
+
+def run_drain(options: argparse.Namespace) -> int:
+    spark = session(options)
+
+    def transform(rows: DataFrame) -> DataFrame:
+        rows.createOrReplaceTempView("batch")
+        return spark.sql(options.sql)
+
+    done = drain(
+        spark,
+        options.topic,
+        options.target,
+        dsn=options.dsn,
+        filter=options.filter,
+        transform=transform if options.sql else None,
+        n=options.n,
+        name=options.name,
+        say=say,
+    )
+    print(table([(done.batches, done.written, done.refused)], "batches", "written", "refused"))
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="pgq.spark", description=(__doc__ or "").strip("`. "))
+    add_parsers(parser.add_subparsers(dest="command", required=True, metavar="command"))
+    options = parser.parse_args(arguments)
+    code: int = options.run(options)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

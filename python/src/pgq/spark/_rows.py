@@ -1,0 +1,117 @@
+"""Rows of PostgreSQL as Arrow batches, and the connections for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from pyspark.sql.types import (
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from pgq.errors import PgqError, translated
+
+# A column of Spark: its type, whether it can be null, and what it is in the rows of a claim.
+COLUMNS: dict[str, tuple[DataType, bool, LiteralString]] = {
+    "id": (LongType(), False, "id"),
+    "topic": (StringType(), False, "topic"),
+    "key": (StringType(), True, "group_key"),
+    "value": (StringType(), False, "payload::text"),
+    "headers": (StringType(), False, "headers::text"),
+    "timestamp": (TimestampType(), False, "published_at"),
+    "priority": (IntegerType(), False, "priority"),
+    "attempt": (IntegerType(), False, "attempt"),
+    "sender": (StringType(), True, "sender"),
+    "recipient": (StringType(), True, "recipient"),
+    "reply_to": (StringType(), True, "reply_to"),
+    "correlation_id": (StringType(), True, "correlation_id"),
+    "expires_at": (TimestampType(), True, "expires_at"),
+}
+MORE = ("sender", "recipient", "reply_to", "correlation_id", "expires_at")
+
+
+class ServerError(PgqError):
+    """The database cannot be used by Spark; the message says why."""
+
+
+def schema_of(names: list[str]) -> StructType:
+    """Return the schema of these columns."""
+    return StructType([StructField(name, *COLUMNS[name][:2]) for name in names])
+
+
+def column_names(*, headers: bool = True, more: bool = False) -> list[str]:
+    """Return the columns that the options ask for."""
+    return [
+        name for name in COLUMNS if (headers or name != "headers") and (more or name not in MORE)
+    ]
+
+
+def connect(dsn: str, name: str) -> psycopg.Connection[Any]:
+    """Open an autocommit connection to a database that has pgq."""
+    try:
+        return psycopg.connect(make_conninfo(dsn, application_name=name), autocommit=True)
+    except psycopg.OperationalError as error:
+        raise ServerError(
+            f"pgq cannot connect to PostgreSQL: {str(error).strip()}",
+            hint="The option dsn, or PGQ_DSN, is a connection string of libpq.",
+        ) from None
+
+
+def ask(conn: psycopg.Connection[Any], query: LiteralString, *values: Any) -> list[Any]:
+    """Run a statement; raise pgq's own exceptions, which say what to do."""
+    try:
+        cursor = conn.execute(query, values or None)
+        return cursor.fetchall() if cursor.description is not None else []
+    except (psycopg.errors.UndefinedFunction, psycopg.errors.InvalidSchemaName) as error:
+        raise ServerError(
+            f"this database has no pgq, or one that is too old: {error.diag.message_primary}",
+            hint="CREATE EXTENSION pgq, or ALTER EXTENSION pgq UPDATE.",
+        ) from None
+    except psycopg.Error as error:
+        known = translated(error)
+        if known is None:
+            raise
+        raise known from None
+
+
+def quoted(query: LiteralString, *values: Any) -> str:
+    """Return a statement with its values in it, for a driver that copies."""
+    text = sql.SQL(query).format(*[sql.Literal(value) for value in values])
+    return text.as_string(None)
+
+
+def select(names: list[str], rows: str) -> str:
+    """Return the query for these columns of the rows of a claim."""
+    return f"select {', '.join(f'{COLUMNS[name][2]} as {name}' for name in names)} from {rows}"
+
+
+def read_arrow(dsn: str, query: str, schema: StructType) -> Iterator[Any]:
+    """Yield the rows of a query as record batches of exactly the schema that Spark expects."""
+    import adbc_driver_postgresql.dbapi as adbc
+    import pyarrow as pa
+
+    kinds: dict[DataType, Any] = {
+        LongType(): pa.int64(),
+        IntegerType(): pa.int32(),
+        StringType(): pa.string(),
+        TimestampType(): pa.timestamp("us", tz="UTC"),
+    }
+    target = pa.schema([pa.field(f.name, kinds[f.dataType], nullable=f.nullable) for f in schema])
+    address = make_conninfo(dsn, application_name="pgq spark read")
+    with adbc.connect(address) as conn, conn.cursor() as cursor:
+        cursor.execute(query)
+        for batch in cursor.fetch_record_batch():
+            arrays = [
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(batch.columns, target, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)

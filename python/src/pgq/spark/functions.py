@@ -1,0 +1,134 @@
+"""``pgq.spark.register(spark)``: the format and the functions for Spark SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf, udtf
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.sql.types import BooleanType, LongType
+
+import pgq
+from pgq.matching import Message, World, compile_filter, loads
+from pgq.spark._rows import COLUMNS, ask, column_names, connect, schema_of
+from pgq.spark.options import OptionError, Options
+from pgq.spark.source import PgqDataSource, PgqDeadLetterSource
+
+__all__ = ["matches", "register"]
+
+
+def register(spark: SparkSession, dsn: str | None = None) -> None:
+    """Make the format ``pgq`` and the functions ``pgq_...`` known to a session.
+
+    The code travels to the executors by value, so that they need psycopg, pyarrow and the ADBC
+    driver, but not this package.
+
+    :param dsn: where the queues are, for readers and writers that do not say it and for the
+        functions; the environment variable ``PGQ_DSN`` of the executors if None.
+    """
+    cloudpickle.register_pickle_by_value(pgq)  # type: ignore[no-untyped-call]
+    for source in (PgqDataSource, PgqDeadLetterSource):
+        spark.dataSource.register(type(source.__name__, (source,), {"dsn": dsn or ""}))
+    spark.udtf.register("pgq_claim", _claim(dsn or ""))
+    spark.udf.register("pgq_ack", _ender(dsn or "", "select pgq.ack(%s, %s::bigint[])"))
+    nack = "select pgq.nack(%s, %s::bigint[], null, %s)"
+    spark.udf.register("pgq_nack", _ender(dsn or "", nack))
+    spark.udf.register("pgq_matches", matches)
+    spark.udf.register("pgq_publish", _publish(dsn or ""))
+
+
+def _address(dsn: str) -> str:
+    return Options({}, (), "a function", dsn).dsn
+
+
+def _claim(dsn: str) -> Any:
+    names = column_names()
+
+    class Claimed:
+        """pgq_claim(topic, filter, n, key): the messages of a named claim, the same every time."""
+
+        def eval(self, topic: str, filter: str, n: int, key: str) -> Iterator[tuple[Any, ...]]:
+            if not key:
+                raise OptionError(
+                    "pgq_claim needs a key: Spark may run it more than once, and only a named claim"
+                    " is the same every time"
+                )
+            columns = ", ".join(COLUMNS[name][2] for name in names)
+            query: Any = f"select {columns} from pgq.claim(%s, %s::jsonb, %s, null, %s)"
+            with connect(_address(dsn), "pgq_claim") as conn:
+                yield from ask(conn, query, topic, filter, n, key)
+
+    return udtf(Claimed, returnType=schema_of(names))
+
+
+def _ender(dsn: str, query: Any) -> Any:
+    def end(
+        topic: str, key: str, ids: list[int] | None = None, error: str | None = None
+    ) -> int | None:
+        """End a named claim, or some of its messages; 0 if there is none, so it can be repeated."""
+        if topic is None or key is None:
+            return None
+        more = [error] if query.count("%s") == 3 else []
+        with connect(_address(dsn), "pgq_ack") as conn, conn.transaction():
+            held = ask(
+                conn,
+                "select lease_id from pgq.leases where queue = %s and key = %s",
+                *(topic, key),
+            )
+            if not held:
+                return 0
+            ((count,),) = ask(conn, query, held[0][0], ids, *more)
+        return int(count)
+
+    return udf(end, LongType(), useArrow=False).asNondeterministic()
+
+
+@pandas_udf(BooleanType())  # type: ignore[call-overload, untyped-decorator, unused-ignore]
+def matches(filter: pd.Series, headers: pd.Series, payload: pd.Series) -> pd.Series:
+    """pgq_matches(filter, headers, payload): what the server's pgq.matches says, without it."""
+    tests: dict[str | None, Any] = {}
+    now = Decimal(datetime.now(UTC).timestamp())
+
+    def test(filter: str | None, headers: str | None, payload: str | None) -> bool:
+        if filter not in tests:
+            tests[filter] = compile_filter(None if filter is None else loads(filter))
+        message = Message(
+            loads(headers) if headers else {}, loads(payload) if payload is not None else None
+        )
+        return bool(tests[filter](World(message, now)))
+
+    return pd.Series(
+        [test(*row) for row in zip(filter, headers, payload, strict=True)], dtype="bool"
+    )
+
+
+def _publish(dsn: str) -> Any:
+    @pandas_udf(LongType())  # type: ignore[call-overload, untyped-decorator, unused-ignore]
+    def publish(
+        topic: pd.Series, value: pd.Series, headers: pd.Series, dedup_key: pd.Series
+    ) -> pd.Series:
+        """pgq_publish(topic, value, headers, dedup_key): the ids of the messages.
+
+        A task that is tried again publishes again, unless its messages have dedup keys.
+        """
+        ids = pd.Series([None] * len(topic), dtype="Int64")
+        with connect(_address(dsn), "pgq_publish") as conn, conn.transaction():
+            for name, rows in topic.groupby(topic).groups.items():
+                found = ask(
+                    conn,
+                    "select pgq.publish_batch(%s, %s::jsonb[], %s::jsonb[], dedup_keys =>"
+                    " %s::text[])",
+                    *(name, value[rows].tolist()),
+                    [text if text is not None else "{}" for text in headers[rows]],
+                    dedup_key[rows].tolist(),
+                )
+                ids[rows] = [id for (id,) in found]
+        return ids
+
+    return publish

@@ -1,0 +1,65 @@
+-- Publishes what was staged under these tokens, all of it or nothing; an epoch of a writer once.
+create or replace function pgq.publish_staged(
+    tokens uuid[],
+    size bigint default null,
+    writer text default null,
+    epoch bigint default null
+) returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count bigint;
+    v_last bigint;
+begin
+    if (writer is null) <> (epoch is null) then
+        raise exception 'writer and epoch belong together'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give both, so that the same epoch is published once, or none of them.';
+    end if;
+    if writer is not null then
+        insert into pgq.writer as w (writer, epoch, size, published_at)
+        values (publish_staged.writer, publish_staged.epoch, 0, pgq.now())
+        on conflict on constraint writer_pkey do update
+        set epoch = excluded.epoch, published_at = excluded.published_at
+        where w.epoch < excluded.epoch;
+        if not found then
+            select w.epoch into v_last from pgq.writer w where w.writer = publish_staged.writer;
+            if epoch < v_last then
+                raise exception 'writer "%" has published epoch % and now comes with %', writer,
+                    v_last, epoch
+                    using errcode = 'object_not_in_prerequisite_state',
+                          hint = 'A writer that begins anew, with a new checkpoint, needs a new '
+                              'name.';
+            end if;
+            delete from pgq.staged s where s.token = any (tokens);
+            return 0::bigint;
+        end if;
+    end if;
+    with gone as (
+        delete from pgq.staged s where s.token = any (tokens) returning s.*
+    )
+    insert into pgq.message (
+        topic, priority, headers, payload, sender, recipient, reply_to, correlation_id, group_key,
+        dedup_key, deliver_at, expires_at)
+    select g.topic, g.priority, g.headers, g.payload, g.sender, g.recipient, g.reply_to,
+           g.correlation_id, g.group_key, g.dedup_key, g.deliver_at, g.expires_at
+    from gone g
+    order by array_position(tokens, g.token), g.position;
+    get diagnostics v_count = row_count;
+    if v_count <> size then
+        raise exception 'only % of % messages are staged', v_count, size
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'The server was restarted after a crash, or they were staged more than a '
+                      'day ago. Stage them again.';
+    end if;
+    update pgq.writer w set size = v_count where w.writer = publish_staged.writer;
+    return v_count;
+end
+$$;
+comment on function pgq.publish_staged(uuid[], bigint, text, bigint) is
+    'Publishes the messages that were put into pgq.staged under these tokens, in one transaction, '
+    'token after token in their order. Returns how many. With size it fails unless there are that '
+    'many (55000). With a writer and an epoch it is done once: the epoch that the writer has '
+    'published last publishes nothing and returns 0; an older one is refused (55000).';
+revoke all on function pgq.publish_staged(uuid[], bigint, text, bigint) from public;

@@ -1,0 +1,41 @@
+-- Acknowledges the batches of a stream up to this one.
+create or replace function pgq.stream_finish(
+    topic text, consumer text, owner text, batch bigint
+) returns int
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue(stream_finish.topic);
+    v_stream pgq.stream;
+    v_lease_id bigint;
+    v_count int := 0;
+begin
+    select s.* into v_stream from pgq.stream s
+    where s.queue_id = v_queue.queue_id and s.consumer = stream_finish.consumer for update;
+    if v_stream.owner is distinct from stream_finish.owner or v_stream.owner is null then
+        raise exception 'consumer "%" of queue "%" belongs to somebody else now', consumer, topic
+            using errcode = 'object_in_use',
+                  hint = 'It was silent for longer than its timeout, and another one took over.';
+    end if;
+    if stream_finish.batch is null or stream_finish.batch <= v_stream.batch then
+        return 0;
+    end if;
+    for v_lease_id in
+        select distinct l.lease_id
+        from generate_series(v_stream.batch + 1, least(stream_finish.batch, v_stream.batch + 1000))
+            b
+        join pgq.lease l on l.queue_id = v_queue.queue_id
+            and l.key = pgq._batch_key(stream_finish.consumer, b)
+    loop
+        v_count := v_count + pgq.ack(v_lease_id);
+    end loop;
+    update pgq.stream s set batch = stream_finish.batch
+    where s.queue_id = v_queue.queue_id and s.consumer = stream_finish.consumer;
+    return v_count;
+end
+$$;
+comment on function pgq.stream_finish(text, text, text, bigint) is
+    'Acknowledges what the batches of a stream still hold, up to and with this one. Returns how '
+    'many messages; 0 if they were finished before. 55006 if the name has another owner.';
+revoke all on function pgq.stream_finish(text, text, text, bigint) from public;

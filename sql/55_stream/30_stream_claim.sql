@@ -1,0 +1,37 @@
+-- Finishes the batches before this one and claims it: the same messages every time, until it is
+-- finished.
+create or replace function pgq.stream_claim(
+    topic text, consumer text, owner text, batch bigint, filter jsonb default null,
+    n int default 1000, lease interval default null
+) returns table (lease_id bigint, size bigint)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    perform pgq.stream_finish(stream_claim.topic, stream_claim.consumer, stream_claim.owner,
+                              stream_claim.batch - 1);
+    if stream_claim.batch is null or exists (
+        select from pgq.stream s join pgq.queue q on q.queue_id = s.queue_id
+        where q.name = stream_claim.topic and s.consumer = stream_claim.consumer
+          and s.batch >= stream_claim.batch)
+    then
+        raise exception 'batch % of consumer "%" is finished', stream_claim.batch,
+            stream_claim.consumer
+            using errcode = 'QU003',
+                  hint = 'The checkpoint is older than what the consumer has acknowledged.';
+    end if;
+    return query
+        select h.lease_id, h.size
+        from pgq.hold(stream_claim.topic,
+                      pgq._batch_key(stream_claim.consumer, stream_claim.batch),
+                      stream_claim.filter, stream_claim.n, stream_claim.lease) h;
+end
+$$;
+comment on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval) is
+    'Claims a numbered batch of a stream, after finishing those before it, and returns its lease '
+    'and size; no row if there is nothing to claim. The same batch returns the same messages until '
+    'it is finished. Without a lease it has no end. QU003 if the batch is finished, 55006 if the '
+    'name has another owner.';
+revoke all on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval)
+    from public;

@@ -1,0 +1,43 @@
+-- The oldest closed era that has not been archived, with only finished messages in it: others are
+-- carried into the current era first, so that what is read from it stays what it is.
+create or replace function pgq.archive_next()
+returns table (era bigint, started_at timestamptz, slot int, messages bigint, low bigint,
+               high bigint)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_era pgq.era;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'the archive reads under READ COMMITTED only'
+            using errcode = 'feature_not_supported',
+                  hint = 'An older snapshot does not see what was carried forward.';
+    end if;
+    perform pg_advisory_xact_lock(hashtextextended('pgq.era', 0));
+    select e.* into v_era from pgq.era e
+    where e.number < pg_sequence_last_value('pgq.era_number') and e.emptied_at is null
+      and e.archived_at is null
+    order by e.number limit 1;
+    if not found then
+        return;
+    end if;
+    -- Waits for publishers that began when the era was the current one.
+    case v_era.slot
+        when 0 then lock table only pgq.message_0 in share row exclusive mode;
+        when 1 then lock table only pgq.message_1 in share row exclusive mode;
+        when 2 then lock table only pgq.message_2 in share row exclusive mode;
+    end case;
+    perform pgq._carry_forward(v_era.slot, 2147483647);
+    return query
+        select v_era.number, v_era.started_at, v_era.slot::int, count(*), min(m.id), max(m.id)
+        from pgq.message m where m.era = v_era.slot;
+end
+$$;
+comment on function pgq.archive_next() is
+    'The oldest era of the log that is closed and not archived: its number, its slot (the column '
+    'era of pgq.message), and how many messages to copy from it. All of them are finished; what is '
+    'not is carried into the current era. No row: everything is archived.';
+revoke all on function pgq.archive_next() from public;

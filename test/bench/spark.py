@@ -1,0 +1,232 @@
+"""Spark against plain JDBC and COPY: make bench-spark.
+
+Four ratios, each of two measurements on the same server in the same run:
+
+    claim    batch claim + read + ack to noop, against spark.read.jdbc of the table without a claim
+    stream   a stream in batches of 100,000 to noop, against the same
+    write    df.write with staging, against COPY of the same rows into the log by psql
+    archive  the archive pipeline, against a JDBC-to-Parquet copy
+
+Each measurement is the better one of two runs, after a first one that warms the JVM. Fsync,
+synchronous_commit and full_page_writes are on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "src"))
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from pyspark.sql import DataFrame, SparkSession
+
+import pgq.spark
+from harness import java
+from harness.paths import ROOT
+from harness.spark import build
+from pgq import embedded
+
+FLOOR = {"claim": 0.8, "stream": 0.6, "write": 0.6, "archive": 0.5}
+SETTINGS: dict[str, embedded.Setting] = {
+    **{"jit": False, "shared_buffers": "1GB", "max_wal_size": "8GB", "wal_compression": False},
+    **{"checkpoint_timeout": "30min", "max_parallel_workers_per_gather": 0},
+}
+
+
+class Bench:
+    def __init__(self, server: embedded.Server, messages: int, runs: int) -> None:
+        self.server = server
+        self.messages = messages
+        self.runs = runs
+        self.dsn = server.dsn()
+        self.db: psycopg.Connection[Any] = psycopg.connect(self.dsn, autocommit=True)
+        self.db.execute("create extension pgq")
+        options = "-XX:+UseParallelGC"
+        self.spark: SparkSession = build(
+            "local[2]",
+            **{
+                "spark.jars": str(java.jdbc_driver()),
+                "spark.driver.memory": "3g",
+                "spark.driver.extraJavaOptions": options,
+            },
+        )
+        pgq.spark.register(self.spark, self.dsn)
+        self.scratch = Path(tempfile.mkdtemp(prefix="pgq-bench-"))
+
+    def close(self) -> None:
+        self.spark.stop()
+        self.db.close()
+        shutil.rmtree(self.scratch)
+
+    def fill(self, queue: str) -> None:
+        """Publish messages of about 200 bytes, as many as are missing from the backlog."""
+        self.db.execute("select pgq.create_queue(%s)", [queue])
+        row = self.db.execute("select pgq.backlog(%s)", [queue]).fetchone()
+        assert row is not None
+        for first in range(row[0], self.messages, 100_000):
+            self.db.execute(
+                "insert into pgq.message (topic, headers, payload)"
+                " select %s, jsonb_build_object('type', case when i %% 3 = 0 then 'a' else 'b' end),"
+                " jsonb_build_object('n', i, 'text', repeat('x', 150))"
+                " from generate_series(%s::int, %s::int) i",
+                [queue, first + 1, min(first + 100_000, self.messages)],
+            )
+        self.db.execute("vacuum analyze pgq.message")
+        self.db.execute("checkpoint")
+
+    def best(self, run: Callable[[], None], before: Callable[[], None] = lambda: None) -> float:
+        """Return messages per second of the best run."""
+        best = 0.0
+        for _ in range(self.runs):
+            before()
+            started = time.monotonic()
+            run()
+            best = max(best, self.messages / (time.monotonic() - started))
+        return best
+
+    def jdbc(self) -> DataFrame:
+        """The table, read in two partitions as the sources are."""
+        address = conninfo_to_dict(self.server.dsn(tcp=True))
+        row = self.db.execute("select min(id), max(id) from pgq.message").fetchone()
+        assert row is not None
+        return self.spark.read.jdbc(
+            f"jdbc:postgresql://{address['host']}:{address['port']}/{address['dbname']}",
+            "(select id, topic, group_key, payload::text as value, headers::text as headers,"
+            " published_at, priority from pgq.message) m",
+            column="id",
+            lowerBound=row[0],
+            upperBound=row[1],
+            numPartitions=2,
+            properties={
+                "user": str(address["user"]),
+                "password": str(address["password"]),
+                "driver": "org.postgresql.Driver",
+                "fetchsize": "10000",
+            },
+        )
+
+    def read_jdbc(self) -> None:
+        self.jdbc().write.format("noop").mode("overwrite").save()
+
+    def read_claim(self) -> None:
+        with pgq.spark.claim(
+            self.spark, "bench", n=self.messages, dsn=self.dsn, partitions=2
+        ) as claim:
+            assert claim.size == self.messages
+            claim.df.write.format("noop").mode("overwrite").save()
+
+    def give_back(self) -> None:
+        """Let the same messages be claimed again: what is in the log stays the same."""
+        self.db.execute("delete from pgq.journal")
+        self.db.execute("delete from pgq.ready")
+        self.db.execute(
+            "insert into pgq.ready select q.queue_id, null, pgq._rank(0, false, min(m.id)), 0,"
+            " count(*), pg_current_xact_id(), null, false, null,"
+            " range_agg(int8range(m.id, m.id + 1)) from pgq.message m, pgq.queue q"
+            " where m.topic = 'bench' and q.name = 'bench' group by q.queue_id, m.id / 128"
+        )
+        self.db.execute("vacuum analyze pgq.ready")
+
+    def stream(self) -> None:
+        place = tempfile.mkdtemp(dir=self.scratch)
+        source = self.spark.readStream.format("pgq").options(topic="bench", consumer=place)
+        df = source.options(maxMessagesPerTrigger=100_000, numPartitions=2).load()
+        query = df.writeStream.format("noop").option("checkpointLocation", place)
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    def write(self) -> None:
+        rows = self.spark.read.parquet(str(self.scratch / "rows"))
+        rows.write.format("pgq").option("topic", "sink").mode("append").save()
+
+    def copy(self) -> None:
+        command = "\\copy pgq.message (topic, headers, payload) from rows.csv (format csv)"
+        subprocess.run(
+            [self.server.program("psql"), "-X", "-q", "-c", command],
+            env=self.server.environment(),
+            cwd=self.scratch,
+            check=True,
+        )
+
+    def empty(self) -> None:
+        """A sink queue and a log without messages, as both ways of writing begin."""
+        self.db.execute("select pgq.drop_queue(name, true) from pgq.queue")
+        self.db.execute("truncate pgq.message, pgq.journal, pgq.staged, pgq.ready")
+        self.db.execute("select pgq.create_queue('sink')")
+        self.db.execute("checkpoint")
+
+    def archive(self) -> None:
+        (done,) = pgq.spark.archive(
+            self.spark, str(self.scratch / "archive"), dsn=self.dsn, partitions=2
+        )
+        assert done.messages == self.messages
+
+    def forget_archive(self) -> None:
+        shutil.rmtree(self.scratch / "archive", ignore_errors=True)
+        self.db.execute("update pgq.era set archived_at = null")
+
+    def copy_parquet(self) -> None:
+        self.jdbc().write.mode("overwrite").parquet(str(self.scratch / "copy"))
+
+    def run(self) -> dict[str, tuple[float, float]]:
+        found: dict[str, tuple[float, float]] = {}
+        self.fill("bench")
+        self.read_jdbc()
+        self.read_claim()
+        self.give_back()
+        table = self.best(self.read_jdbc)
+        found["claim"] = (self.best(self.read_claim, self.give_back), table)
+        found["stream"] = (self.best(self.stream, self.give_back), table)
+
+        rows = self.jdbc().select("value", "headers")
+        rows.coalesce(2).write.parquet(str(self.scratch / "rows"))
+        with (self.scratch / "rows.csv").open("wb") as file, self.db.cursor() as cursor:
+            query = "copy (select 'sink', headers, payload from pgq.message) to stdout (format csv)"
+            with cursor.copy(query) as copy:
+                for data in copy:
+                    file.write(data)
+        # The log is one closed era with finished messages.
+        self.db.execute("select pgq.archive_wait('1 day')")
+        self.db.execute("delete from pgq.ready")
+        self.db.execute("call pgq.maintain()")
+        self.db.execute("update pgq.era set started_at = started_at - interval '2 days'")
+        self.db.execute("call pgq.maintain()")
+        parquet = self.best(self.copy_parquet)
+        found["archive"] = (self.best(self.archive, self.forget_archive), parquet)
+
+        copied = self.best(self.copy, self.empty)
+        found["write"] = (self.best(self.write, self.empty), copied)
+        return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=2)
+    options = parser.parse_args()
+    with embedded.start(extension_dir=ROOT, settings=SETTINGS) as server:
+        bench = Bench(server, options.messages, options.runs)
+        try:
+            found = bench.run()
+        finally:
+            bench.close()
+    print(f"{'':<10}{'messages/s':>12}{'plain':>12}{'ratio':>8}{'at least':>10}")
+    missed = 0
+    for name, (ours, plain) in found.items():
+        missed += ours / plain < FLOOR[name]
+        line = f"{name:<10}{ours:>12,.0f}{plain:>12,.0f}{ours / plain:>8.2f}{FLOOR[name]:>10.2f}"
+        print(line)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,316 @@
+"""Reading and writing batches."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pgq.spark
+from harness.spark import Fill, stats
+from pgq import embedded
+from pgq.errors import LeaseLost
+
+
+def numbers(df: DataFrame) -> list[int]:
+    return sorted(json.loads(row["value"])["n"] for row in df.select("value").collect())
+
+
+def test_peeking_shows_what_is_ready_and_takes_nothing(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill
+) -> None:
+    fill()
+    db.execute("select pgq.claim('work', n => 100)")
+    df = spark.read.format("pgq").option("topic", "work").option("numPartitions", 3).load()
+    assert df.rdd.getNumPartitions() == 3
+    assert numbers(df) == list(range(101, 1001))
+    assert numbers(df) == list(range(101, 1001))
+    assert stats(db) == (900, 100, 0)
+
+
+def test_a_filter_is_decided_by_the_database(spark: SparkSession, fill: Fill) -> None:
+    fill()
+    reader = spark.read.format("pgq").option("subscribe", "work")
+    df = reader.option("filter", '{"type": "a", "payload.n": {"$lt": 10}}').load()
+    assert numbers(df) == [3, 6, 9]
+
+
+def test_columns_are_those_of_a_message(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill
+) -> None:
+    fill(n=0)
+    db.execute(
+        "select pgq.publish('work', '{\"a\": 1}', headers => '{\"h\": 1}', priority => 7,"
+        " group_key => 'g', sender => 's', correlation_id => 'c', expires_in => '1 hour')"
+    )
+    reader = spark.read.format("pgq").option("topic", "work")
+    (row,) = reader.option("includeAll", "true").load().collect()
+    published = db.execute("select id, published_at, expires_at from pgq.message").fetchone()
+    assert published is not None
+    found = row.asDict()
+    assert found.pop("timestamp") == published[1].replace(tzinfo=None)
+    assert found.pop("expires_at") == published[2].replace(tzinfo=None)
+    assert found == {
+        "id": published[0],
+        "topic": "work",
+        "key": "g",
+        "value": '{"a": 1}',
+        "headers": '{"h": 1}',
+        "priority": 7,
+        "attempt": 0,
+        "sender": "s",
+        "recipient": None,
+        "reply_to": None,
+        "correlation_id": "c",
+    }
+    short = reader.option("includeAll", "false").option("includeHeaders", "false").load()
+    assert short.columns == ["id", "topic", "key", "value", "timestamp", "priority", "attempt"]
+
+
+def test_the_log_has_what_is_done_too(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill
+) -> None:
+    fill()
+    fill("other", 5)
+    db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 1000) limit 1")
+    reader = spark.read.format("pgq").option("mode", "log").option("topic", "work")
+    df = reader.option("numPartitions", 4).load()
+    assert df.rdd.getNumPartitions() == 4
+    assert numbers(df) == list(range(1, 1001))
+    assert numbers(reader.option("filter", '{"payload.n": {"$gt": 998}}').load()) == [999, 1000]
+
+
+def test_a_named_claim_is_the_same_however_often_it_is_read(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill
+) -> None:
+    fill()
+    reader = spark.read.format("pgq").options(topic="work", mode="claim", key="job", n=300)
+    df = reader.option("numPartitions", 2).load()
+    assert df.count() == 300
+    assert numbers(df.orderBy("id")) == list(range(1, 301))
+    assert numbers(reader.load()) == list(range(1, 301))
+    assert stats(db) == (700, 300, 0)
+    db.execute("select pgq.ack(pgq.named_lease('work', 'job'))")
+    with pytest.raises(Exception, match="is lost"):
+        df.count()
+    assert numbers(reader.load()) == list(range(301, 601))
+
+
+def test_a_handle_acknowledges_what_succeeded_and_refuses_the_rest(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill
+) -> None:
+    fill(max_attempts="1")
+    with pgq.spark.claim(spark, "work", {"type": "a"}, 100, dsn=dsn, partitions=2) as claim:
+        assert (claim.size, claim.df.count()) == (100, 100)
+        good = F.get_json_object("value", "$.n").cast("int") < 200
+        assert claim.ack(claim.df.where(good)) == 66
+        assert claim.df.count() == 34
+        assert claim.nack(claim.df.where(~good).limit(4), error="too large") == 4
+        assert claim.ack(claim.df.limit(0)) == 0
+    assert stats(db) == (900, 0, 0)
+    errors = db.execute("select error, count(*) from pgq.dead_letter group by 1").fetchall()
+    assert errors == [("too large", 4)]
+    with pytest.raises(ValueError, match="id"):
+        pgq.spark.claim(spark, "work", n=1, dsn=dsn).ack(spark.range(1).toDF("other"))
+
+
+def test_a_handle_gives_back_what_a_failed_block_has_left(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill
+) -> None:
+    fill(n=10, backoff="1 hour", max_backoff="1 hour")
+
+    def fail() -> None:
+        with pgq.spark.claim(spark, "work", n=10, dsn=dsn) as claim:
+            claim.ack(claim.df.limit(3))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert stats(db) == (0, 0, 7)
+    with pgq.spark.claim(spark, "work", n=10, dsn=dsn) as claim:
+        assert (claim.size, claim.df.count(), claim.ack()) == (0, 0, 0)
+
+
+def test_a_handle_renews_its_lease_and_tells_when_it_is_broken(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill
+) -> None:
+    fill(n=10)
+    short = timedelta(seconds=1)
+    claim = pgq.spark.claim(spark, "work", n=10, dsn=dsn, key="mine", lease=short)
+    db.execute("select pg_sleep(2.5)")
+    assert db.execute("select count(*) from pgq.claim('work', n => 10)").fetchone() == (0,)
+    again = pgq.spark.claim(spark, "work", n=10, dsn=dsn, key="mine", lease=short)
+    assert again.lease_id == claim.lease_id
+    assert again.release() == 10
+    with pytest.raises(LeaseLost):
+        claim.ack()
+
+
+def test_plain_jdbc_reads_a_named_claim(
+    spark: SparkSession, db: psycopg.Connection, server: embedded.Server, fill: Fill
+) -> None:
+    fill()
+    reader = jdbc(spark, server, db)
+    query = "select id, payload::text as value from pgq.claim('work', n => 100, key => 'jdbc')"
+    df = reader.option("query", query).load()
+    assert numbers(df) == numbers(df) == list(range(1, 101))
+    assert stats(db) == (900, 100, 0)
+
+
+def test_plain_jdbc_publishes_because_any_insert_does(
+    spark: SparkSession, db: psycopg.Connection, server: embedded.Server, fill: Fill
+) -> None:
+    fill(n=0)
+    options = jdbc_options(server, db) | {"stringtype": "unspecified", "dbtable": "pgq.message"}
+    rows = spark.range(50).selectExpr("'work' as topic", "to_json(struct(id as n)) as payload")
+    rows.write.format("jdbc").options(**options).mode("append").save()
+    assert stats(db) == (50, 0, 0)
+
+
+def jdbc_options(server: embedded.Server, db: psycopg.Connection) -> dict[str, str]:
+    address = conninfo_to_dict(server.dsn(db.info.dbname, tcp=True))
+    return {
+        "url": f"jdbc:postgresql://{address['host']}:{address['port']}/{address['dbname']}",
+        "user": str(address["user"]),
+        "password": str(address["password"]),
+        "driver": "org.postgresql.Driver",
+    }
+
+
+def jdbc(spark: SparkSession, server: embedded.Server, db: psycopg.Connection) -> Any:
+    return spark.read.format("jdbc").options(**jdbc_options(server, db))
+
+
+def test_writing_publishes_all_or_nothing(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill
+) -> None:
+    fill(n=0)
+    moment = datetime(2030, 1, 2, 3, 4, 5, 678901)
+    rows = [
+        ("work", '{"n": 1}', '{"h": "x"}', "g", 5, "s", None, moment),
+        ("work", '"a, \\"b\\"\\n"', None, "", None, None, "", None),
+    ]
+    names = "topic string, value string, headers string, key string, priority int, sender string"
+    df = spark.createDataFrame(rows, names + ", recipient string, expires_at timestamp")
+    df.coalesce(1).write.format("pgq").mode("append").save()
+    found = db.execute(
+        "select payload, headers, group_key, priority, sender, recipient,"
+        " expires_at at time zone 'UTC' from pgq.message order by id"
+    ).fetchall()
+    assert found == [
+        ({"n": 1}, {"h": "x"}, "g", 5, "s", None, moment),
+        ('a, "b"\n', {}, "", 0, None, "", None),
+    ]
+    bad = spark.range(100).selectExpr("if(id = 70, 'no json', '{}') as value").repartition(4)
+    with pytest.raises(Exception, match="invalid input syntax for type json"):
+        bad.write.format("pgq").option("topic", "work").mode("append").save()
+    assert stats(db) == (2, 0, 0)
+    assert db.execute("select count(*) from pgq.staged").fetchone() == (0,)
+
+
+def test_an_epoch_of_a_writer_is_written_once(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill
+) -> None:
+    fill(n=0)
+    df = spark.range(10).selectExpr("to_json(struct(id as n)) as value")
+    for epoch in (1, 1, 2):
+        df.write.format("pgq").mode("append").options(
+            topic="work", writer="job", epoch=epoch
+        ).save()
+    assert stats(db) == (20, 0, 0)
+    with pytest.raises(Exception, match="needs a new name"):
+        df.write.format("pgq").mode("append").options(topic="work", writer="job", epoch=0).save()
+
+
+def test_a_task_that_is_tried_again_publishes_nothing_twice(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill, tmp_path: Path
+) -> None:
+    """The last row fails after all others were sent, once per task."""
+    fill(n=0)
+    marks = str(tmp_path)
+
+    @F.udf("string", useArrow=False)
+    def once(n: int) -> str:
+        mark = Path(marks) / str(n)
+        if n % 100 == 99 and not mark.exists():
+            mark.touch()
+            raise ValueError("injected")
+        return json.dumps({"n": n})
+
+    df = spark.range(0, 200, 1, 2).select(once("id").alias("value"))
+    df.write.format("pgq").option("topic", "work").mode("append").save()
+    assert len(list(tmp_path.iterdir())) == 2
+    read = spark.read.format("pgq").option("topic", "work").load()
+    assert numbers(read) == list(range(200))
+
+
+BAD_READS = [
+    ({}, "needs the option 'topic'"),
+    ({"topic": " "}, "needs the option 'topic'"),
+    ({"topic": "work", "topci": "x"}, "knows no option 'topci'"),
+    ({"topic": "work", "mode": "take"}, "peek or claim or log"),
+    ({"topic": "work", "mode": "claim"}, "need the option 'key'"),
+    ({"topic": "work", "key": "k"}, "is for mode 'claim'"),
+    ({"topic": "work", "mode": "claim", "key": "k", "n": "0"}, "from 1 to 1000000"),
+    ({"topic": "work", "mode": "claim", "key": "k", "n": "many"}, "from 1 to 1000000"),
+    ({"topic": "work", "mode": "claim", "key": "k", "lease": "soon"}, "a time such as"),
+    ({"topic": "work", "mode": "claim", "key": "k", "replica": "x"}, "not claimed from"),
+    ({"topic": "work", "filter": "{"}, "is not JSON"),
+    ({"topic": "work", "filter": "[1]"}, "JSON object"),
+    ({"topic": "work", "filter": '{"a": {"$what": 1}}'}, r"\$what"),
+    ({"topic": "nowhere"}, "nowhere"),
+    ({"topic": "work", "dsn": "host=127.0.0.1 port=1"}, "cannot connect"),
+]
+
+
+def test_bad_input_is_one_clear_error_before_any_claim(
+    spark: SparkSession, db: psycopg.Connection, server: embedded.Server, fill: Fill
+) -> None:
+    fill(n=10)
+    for options, message in BAD_READS:
+        with pytest.raises(Exception, match=message):
+            spark.read.format("pgq").options(**options).load().collect()
+    with pytest.raises(Exception, match="no column 'amount'"):
+        spark.read.schema("amount int").format("pgq").option("topic", "work").load().collect()
+    with pytest.raises(Exception, match="'id' is bigint"):
+        spark.read.schema("id string").format("pgq").option("topic", "work").load().collect()
+    empty = server.create_database("without_pgq")
+    with pytest.raises(Exception, match="no pgq, or one that is too old"):
+        spark.read.format("pgq").options(topic="work", dsn=empty).load().collect()
+    server.drop_database("without_pgq")
+    assert stats(db) == (10, 0, 0)
+
+
+def test_bad_rows_are_refused_before_they_are_staged(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill
+) -> None:
+    fill(n=0)
+    good = spark.range(1).selectExpr("'{}' as value")
+    cases = [
+        (good, {}, "'topic' or a column 'topic'"),
+        (
+            good.withColumn("amount", F.lit(1)),
+            {"topic": "work"},
+            "cannot write the column 'amount'",
+        ),
+        (spark.range(1).selectExpr("id as value"), {"topic": "work"}, r"to_json\(value\)"),
+        (spark.range(1).selectExpr("'a' as headers"), {"topic": "work"}, "column 'value'"),
+        (good.withColumn("priority", F.lit("x")), {"topic": "work"}, "cast it to int"),
+        (good, {"topic": "work", "writer": "w"}, "belong together"),
+        (good, {"topic": "work", "writer": "w", "epoch": "x"}, "is a number"),
+        (good, {"topic": "work", "mode": "x"}, "knows no option 'mode'"),
+        (good, {"topic": "nowhere"}, "nowhere"),
+    ]
+    for df, options, message in cases:
+        with pytest.raises(Exception, match=message):
+            df.write.format("pgq").mode("append").options(**options).save()
+    with pytest.raises(Exception, match="cannot be overwritten"):
+        good.write.format("pgq").mode("overwrite").option("topic", "work").save()
+    assert stats(db) == (0, 0, 0)

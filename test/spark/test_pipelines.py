@@ -1,0 +1,212 @@
+"""Whole jobs: archive, replay, dlq-report, drain."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pgq.spark
+from harness.spark import Fill, stats
+from pgq.spark.__main__ import main
+from pgq.spark.pipelines import read_archive
+
+
+def numbers(df: DataFrame) -> list[int]:
+    return sorted(json.loads(row["value"])["n"] for row in df.select("value").collect())
+
+
+def close_era(db: psycopg.Connection) -> None:
+    """Begin a new era, as time would."""
+    db.execute("call pgq.maintain()")
+    db.execute("update pgq.era set started_at = started_at - interval '2 days'")
+    db.execute("call pgq.maintain()")
+
+
+def test_the_log_is_archived_confirmed_and_only_then_emptied(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
+) -> None:
+    fill(n=90)
+    fill("7", 10)
+    db.execute("call pgq.maintain()")
+    db.execute("update pgq.message_0 set published_at = '2030-01-02 23:30Z' where id <= 20")
+    db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 80) limit 1")
+    db.execute("select pgq.ack(lease_id) from pgq.claim('7', n => 10) limit 1")
+    target = str(tmp_path / "archive")
+    assert pgq.spark.archive(spark, target, dsn=dsn) == []
+    close_era(db)
+    close_era(db)
+    assert db.execute("select count(*) from pgq.message").fetchone() == (100,)
+
+    (done,) = pgq.spark.archive(spark, target, dsn=dsn, replica=dsn, partitions=2)
+    assert (done.era, done.messages) == (0, 90)
+    files = {str(file.relative_to(done.path).parent) for file in Path(done.path).rglob("*.parquet")}
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    assert files == {"topic=work/day=2030-01-02", f"topic=work/day={today}", f"topic=7/day={today}"}
+    rows = read_archive(spark, target)
+    assert numbers(rows.where("topic = 'work'")) == list(range(1, 81))
+    assert numbers(rows.where("topic = '7'")) == list(range(1, 11))
+    assert stats(db) == (10, 0, 0)
+
+    db.execute("update pgq.era set retry_at = null")
+    db.execute("call pgq.maintain()")
+    assert db.execute("select count(*) from pgq.message").fetchone() == (10,)
+    # What was not finished is in the copy of its next era.
+    db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 80) limit 1")
+    close_era(db)
+    pgq.spark.archive(spark, target, dsn=dsn)
+    assert numbers(read_archive(spark, target).where("topic = 'work'")) == list(range(1, 91))
+
+
+def test_a_copy_that_differs_is_not_confirmed(
+    spark: SparkSession,
+    db: psycopg.Connection,
+    dsn: str,
+    fill: Fill,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fill(n=30)
+    db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 80) limit 1")
+    close_era(db)
+
+    def damaged(spark: SparkSession, target: str, *paths: str) -> DataFrame:
+        """As if the disk had changed one payload."""
+        changed = F.when(F.col("id") == 7, F.lit("{}")).otherwise(F.col("value"))
+        return read_archive(spark, target, *paths).withColumn("value", changed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pgq.spark.pipelines.read_archive", damaged)
+        with pytest.raises(psycopg.errors.DataCorrupted, match="not what the era holds"):
+            pgq.spark.archive(spark, str(tmp_path), dsn=dsn)
+    assert db.execute("select count(*) from pgq.era where archived_at is not null").fetchone() == (
+        0,
+    )
+    (done,) = pgq.spark.archive(spark, str(tmp_path), dsn=dsn)
+    assert done.messages == 30
+
+
+def test_archived_messages_are_replayed_once(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
+) -> None:
+    fill(n=60)
+    fill("again", 0)
+    db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 80) limit 1")
+    close_era(db)
+    target = str(tmp_path)
+    pgq.spark.archive(spark, target, dsn=dsn)
+    chosen: dict[str, Any] = {
+        "dsn": dsn,
+        "topic": "work",
+        "filter": {"type": "a", "payload.n": {"$lte": 30}},
+        "since": datetime.now(UTC) - timedelta(hours=1),
+        "until": datetime.now(UTC) + timedelta(hours=1),
+        "to": "again",
+    }
+    assert pgq.spark.replay(spark, target, **chosen) == 10
+    assert pgq.spark.replay(spark, target, **chosen) == 0
+    assert pgq.spark.replay(spark, target, **chosen | {"name": "once more"}) == 10
+    assert stats(db, "again") == (20, 0, 0)
+    df = spark.read.format("pgq").option("topic", "again").load()
+    assert numbers(df) == sorted([*range(3, 31, 3)] * 2)
+    assert pgq.spark.replay(spark, target, dsn=dsn, until=datetime(2020, 1, 1, tzinfo=UTC)) == 0
+    with pytest.raises(Exception, match="what"):
+        pgq.spark.replay(spark, target, dsn=dsn, filter={"a": {"$what": 1}})
+
+
+def test_dead_letters_are_reported(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    assert pgq.spark.dlq_report(spark, dsn=dsn).collect() == []
+    fill(n=10)
+    db.execute(
+        "select pgq.bury(lease_id, array_agg(id), error => '<no> amount') from"
+        " pgq.claim('work', n => 7) group by lease_id"
+    )
+    db.execute("select pgq.bury(lease_id) from pgq.claim('work', n => 2) limit 1")
+    db.execute("update pgq.dead_letter set failed_at = '2030-01-02 03:04Z'")
+    rows = pgq.spark.dlq_report(spark, str(page), dsn=dsn).collect()
+    hour = datetime(2030, 1, 2, 3)
+    assert [tuple(row) for row in rows] == [
+        ("work", "rejected", "<no> amount", hour, 7, 1),
+        ("work", "rejected", "", hour, 2, 1),
+    ]
+    text = page.read_text()
+    assert "<h1>9 dead letters</h1>" in text
+    assert "&lt;no&gt; amount" in text
+    assert text.count("<svg") == 4
+    assert "2030-01-02 03:00" in text
+
+
+def checked(rows: DataFrame) -> DataFrame:
+    n = F.get_json_object("value", "$.n").cast("int")
+    bad = F.when(n % 10 == 0, F.concat(F.lit("bad "), n % 20))
+    return rows.select("id", n.alias("n"), bad.alias("error"))
+
+
+def test_a_queue_is_drained_and_what_fails_is_given_back(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
+) -> None:
+    fill(n=90, max_attempts="1")
+    target = str(tmp_path / "out")
+    said: list[str] = []
+
+    def interrupted(rows: DataFrame) -> DataFrame:
+        if said:
+            raise KeyboardInterrupt
+        return checked(rows)
+
+    with pytest.raises(KeyboardInterrupt):
+        pgq.spark.drain(
+            spark, "work", target, dsn=dsn, transform=interrupted, n=40, say=said.append
+        )
+    assert said == ["batch 1: 36 messages written, 4 given back"]
+    assert stats(db) == (10, 40, 0)
+    done = pgq.spark.drain(spark, "work", target, dsn=dsn, transform=checked, n=40)
+    assert (done.batches, done.written, done.refused) == (2, 45, 5)
+    found = [row["n"] for row in spark.read.parquet(target).orderBy("n").collect()]
+    assert found == [n for n in range(1, 91) if n % 10]
+    errors = db.execute("select error, count(*) from pgq.dead_letter group by 1 order by 1")
+    assert errors.fetchall() == [("bad 0", 4), ("bad 10", 5)]
+    assert stats(db) == (0, 0, 0)
+    fill(n=1, max_attempts="1")
+    with pytest.raises(ValueError, match="keep the column 'id'"):
+        pgq.spark.drain(spark, "work", target, dsn=dsn, transform=lambda rows: rows.drop("id"))
+
+
+def test_each_pipeline_is_one_command(
+    spark: SparkSession,
+    db: psycopg.Connection,
+    dsn: str,
+    fill: Fill,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fill(n=20, max_attempts="1")
+
+    def run(*arguments: str) -> list[str]:
+        assert main([*arguments, "--dsn", dsn]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    query = "select id, value, if(id % 10 = 0, 'tenth', null) as error from batch"
+    drained = run("drain", "work", str(tmp_path / "out"), "--sql", query, "--n", "15")
+    assert drained == ["batches  written  refused", "2        18       2"]
+    report = run("dlq-report", str(tmp_path / "report.html"))
+    assert report[1].split()[:3] == ["work", "processing_error", "tenth"]
+    close_era(db)
+    archived = run("archive", str(tmp_path / "archive"), "--wait", "1 day")
+    assert archived[1].split()[:2] == ["0", "20"]
+    assert db.execute("select wait from pgq.archive").fetchone() == (timedelta(days=1),)
+    asked = ["--topic", "work", "--filter", '{"type": "a"}', "--since", "2020-01-01"]
+    replayed = run("replay", str(tmp_path / "archive"), *asked)
+    assert replayed[1].split()[-1] == "6"
+    assert stats(db) == (6, 0, 0)
+    shutil.rmtree(tmp_path / "archive")

@@ -1,0 +1,88 @@
+-- Staged publishing: nothing is delivered before it is published, and then all of it, once.
+begin;
+select no_plan();
+select t.at(now());
+select pgq.create_queue('work');
+create temp table token as
+select i, gen_random_uuid() as token from generate_series(1, 9) i;
+create function pg_temp.stage(which int, variadic payloads text[]) returns uuid
+language plpgsql as $$
+begin
+    insert into pgq.staged (token, position, topic, payload)
+    select t.token, p.i, 'work', to_jsonb(p.payload)
+    from token t, unnest(payloads) with ordinality p (payload, i) where t.i = which;
+    return (select t.token from token t where t.i = which);
+end
+$$;
+create function pg_temp.tokens(variadic which int[]) returns uuid[] language plpgsql as $$
+begin
+    return array(select t.token from unnest(which) with ordinality w (i, o)
+                 join token t using (i) order by w.o);
+end
+$$;
+
+select pg_temp.stage(1, 'a', 'b');
+select pg_temp.stage(2, 'c');
+select pg_temp.stage(3, 'lost');
+select is(t.look('work'), null, 'what is staged is not delivered');
+select is(pgq.publish_staged(pg_temp.tokens(2, 1), 3), 3::bigint, 'chosen tokens are published');
+select is(t.look('work'), 'c a b', 'token after token, in order');
+select is((select count(*) from pgq.staged), 1::bigint, 'the others stay');
+select is(pgq.publish_staged(pg_temp.tokens(2, 1)), 0::bigint, 'a token is published once');
+select is(pgq.discard_staged(pg_temp.tokens(3)), 1::bigint, 'what is not wanted is forgotten');
+select is(pgq.publish_staged('{}', 0), 0::bigint, 'no token is nothing');
+select throws_ok($$select pgq.publish_staged(pg_temp.tokens(1), 2)$$, '55000', null,
+    'if some are missing nothing is published');
+select throws_ok($$select pgq.publish_staged('{}', writer => 'w')$$, '22023', null,
+    'a writer needs an epoch');
+select throws_ok($$select pgq.publish_staged('{}', epoch => 1)$$, '22023', null,
+    'and an epoch a writer');
+
+-- epochs
+select pg_temp.stage(4, 'd');
+select is(pgq.publish_staged(pg_temp.tokens(4), 1, 'sink', 0), 1::bigint, 'an epoch is published');
+select pg_temp.stage(5, 'd');
+select is(pgq.publish_staged(pg_temp.tokens(5), 1, 'sink', 0), 0::bigint, 'once');
+select is((select count(*) from pgq.staged), 0::bigint, 'what was staged again is forgotten');
+select pg_temp.stage(6, 'e');
+select is(pgq.publish_staged(pg_temp.tokens(6), 1, 'sink', 1), 1::bigint, 'the next one follows');
+select pg_temp.stage(7, 'e');
+select is(pgq.publish_staged(pg_temp.tokens(7), 1, 'other', 1), 1::bigint,
+    'another writer counts for itself');
+select results_eq('select writer, epoch, size, published_at from pgq.writer order by 1',
+    $$values ('other', 1::bigint, 1::bigint, pgq.now()), ('sink', 1, 1, pgq.now())$$,
+    'the last epochs are kept');
+select throws_ok($$select pgq.publish_staged(pg_temp.tokens(8), 1, 'sink', 0)$$, '55000', null,
+    'an epoch from before the last is refused: somebody begins anew under an old name');
+select is(pgq.writer_epoch('sink'), 1::bigint, 'a writer can ask where it is');
+select is(pgq.writer_epoch('nobody'), null, 'a new one is nowhere');
+select throws_ok($$select pgq.publish_staged(pg_temp.tokens(8), 1, 'sink', 2)$$, '55000', null,
+    'an epoch whose messages are gone fails');
+select is((select epoch from pgq.writer where writer = 'sink'), 1::bigint, 'and is not taken');
+
+-- everything a message has
+insert into pgq.staged (token, position, topic, priority, headers, payload, sender, recipient,
+                        reply_to, correlation_id, group_key, dedup_key, deliver_at, expires_at)
+select token, 1, 'work', 9, '{"h": 1}', '"full"', 's', 'r', 'back', 'c', 'g', 'd',
+       pgq.now() - interval '1 s', pgq.now() + interval '1 h' from token where i = 8;
+select pgq.publish_staged(pg_temp.tokens(8), 1);
+select results_eq(
+    $$select priority, headers, sender, recipient, reply_to, correlation_id, group_key, dedup_key,
+             deliver_at, expires_at from pgq.message where payload = '"full"'$$,
+    $$values (9, '{"h": 1}'::jsonb, 's', 'r', 'back', 'c', 'g', 'd', pgq.now() - interval '1 s',
+              pgq.now() + interval '1 h')$$, 'all fields are published');
+insert into pgq.staged (token, position, topic, priority, payload)
+select token, 1, 'work', 5000, '1' from token where i = 9;
+select throws_ok($$select pgq.publish_staged(pg_temp.tokens(9), 1)$$, '22023', null,
+    'what cannot be published is refused');
+
+-- orphans
+update pgq.staged set staged_at = pgq.now() - interval '23 h';
+call pgq.maintain();
+select is((select count(*) from pgq.staged), 1::bigint, 'what was staged today stays');
+select t.advance('2 h');
+call pgq.maintain();
+select is((select count(*) from pgq.staged), 0::bigint, 'what nobody published is swept');
+select is_empty($$select * from pgq.check()$$, 'all is sound');
+select * from finish();
+rollback;

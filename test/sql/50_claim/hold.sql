@@ -1,0 +1,143 @@
+-- Claims that are held by name: hold, named_lease, slices of a lease, backlog, peek_slice.
+begin;
+select no_plan();
+select t.at(now());
+select pgq.create_queue('work', lease => '30 s');
+insert into pgq.message (topic, headers, payload)
+select 'work', jsonb_build_object('type', case when i % 3 = 0 then 'a' else 'b' end), to_jsonb(i)
+from generate_series(1, 1000) i;
+
+-- hold
+select is(pgq.backlog('work'), 1000::bigint, 'the backlog is counted');
+select throws_ok($$select pgq.hold('work', null)$$, '22023', null, 'a held claim needs a name');
+select throws_ok($$select pgq.hold('work', '')$$, '22023', null, 'and not an empty one');
+select throws_ok($$select pgq.hold('nowhere', 'k')$$, 'QU001', null, 'and a queue');
+select is_empty($$select from pgq.hold('work', 'none', '{"type": "c"}', 10)$$,
+    'where nothing matches nothing is held');
+create temp table held as select * from pgq.hold('work', 'job', n => 700);
+select results_eq('select size, lease_until from held', 'values (700::bigint, null::timestamptz)',
+    'messages are held without an end');
+select is(pgq.backlog('work'), 300::bigint, 'and are not ready any more');
+select results_eq($$select lease_id, size from pgq.hold('work', 'job', n => 5)$$,
+    'select lease_id, size from held', 'the same name gives the same lease');
+select is((select count(*) from pgq.claim('work', n => 5, key => 'job')), 700::bigint,
+    'a claim of that name reads it');
+select is((select array_agg(distinct lease_until) from pgq.claim('work', key => 'job')),
+    '{null}'::timestamptz[], 'and says that it has no end');
+select t.advance('20 years');
+call pgq.maintain();
+select is((select sum(size) from pgq.lease), 700::bigint, 'it is never taken back');
+select is(pgq.named_lease('work', 'job'), (select lease_id from held),
+    'its token is found by name');
+select is((select min(until) from pgq.message_state where state = 'leased'), null,
+    'the state of its messages tells no end');
+select matches((select note from pgq.history((select min(id) from pgq.message))
+                where event = 'claim'), 'without end', 'nor does their history');
+select isnt(pgq.wait_begin('work', 'w', '10 s'), null, 'who waits is not troubled by it');
+select pgq.wait_begin('work', 'w', '10 s');
+select is(pgq.wait_begin('work', 'w', '10 s') <= interval '10 s', true, 'nor is the second time');
+
+-- slices
+select is(
+    (select array_agg(m.id order by m.id) from generate_series(0, 3) s
+     cross join lateral pgq.leased((select lease_id from held), s, 4) m),
+    (select array_agg(id order by id) from pgq.leased((select lease_id from held))),
+    'the slices of a lease together are the lease');
+select is(
+    (select count(*) from generate_series(0, 6) s
+     cross join lateral pgq.leased((select lease_id from held), s, 7) m),
+    700::bigint, 'whatever their number');
+select cmp_ok((select count(*) from pgq.leased((select lease_id from held), 1, 4)), '>',
+    100::bigint, 'and they are about equal');
+select results_eq(
+    'select slice, size from pgq.lease_slices((select lease_id from held), 7)',
+    $$select s, count(*) from generate_series(0, 6) s
+      cross join lateral pgq.leased((select lease_id from held), s, 7) group by 1 order by 1$$,
+    'it is known beforehand how many a slice has');
+select is_empty('select from pgq.lease_slices(1, 7)', 'a lost lease has no slices');
+select throws_ok('select pgq.lease_slices(1, 0)', '22023', null, 'nor has anybody no slice');
+create temp table second as
+select id from pgq.leased((select lease_id from held), 1, 4);
+select is(pgq.ack(pgq.named_lease('work', 'job'),
+                  array(select id from pgq.leased((select lease_id from held), 0, 4))) > 0, true,
+    'messages are acknowledged by name');
+select results_eq(
+    'select id from pgq.leased((select lease_id from held), 1, 4) order by 1',
+    'select id from second order by 1', 'the other slices stay what they were');
+select is_empty('select from pgq.leased((select lease_id from held), 0, 4)',
+    'and the one that is done is empty');
+select throws_ok(format('select pgq.leased(%s, %s)', lease_id, args), '22023', null,
+    format('there is no slice (%s)', args))
+from held, unnest('{"4, 4","-1, 4","0, 0","null, 2","0, null"}'::text[]) args;
+select throws_ok('select pgq.leased(1, 0, 2)', 'QU003', null, 'nor messages in them');
+
+-- by name
+select is(pgq.nack(pgq.named_lease('work', 'job'), array(select id from second), delay => '0'),
+    (select count(*)::int from second), 'messages are refused by name');
+select is(pgq.extend(pgq.named_lease('work', 'job')), 'infinity',
+    'what has no end is not shortened by extending it');
+select cmp_ok(pgq.release(pgq.named_lease('work', 'job')), '>', 0, 'an operator breaks it');
+select throws_ok($$select pgq.named_lease('work', 'job')$$, 'QU003', null,
+    'then there is no claim of that name');
+select throws_ok($$select pgq.named_lease('work', null)$$, 'QU003', null, 'nor one without');
+select throws_ok($$select pgq.named_lease('nowhere', 'job')$$, 'QU001', null, 'nor in no queue');
+
+-- with an end
+select is((select lease_until from pgq.hold('work', 'short', n => 5, lease => '1 min')),
+    pgq.now() + interval '1 min', 'a held claim can have an end');
+select is((select lease_until from pgq.hold('work', 'short', lease => '2 min')),
+    pgq.now() + interval '2 min', 'which the next call moves');
+select is((select count(*) from pgq.claim('work', n => 2)), 2::bigint,
+    'a claim after it reads its messages');
+select t.advance('3 min');
+select pgq.claim('work', '{"type": "c"}');
+select isnt((select lease_id from pgq.hold('work', 'short', n => 3)), null,
+    'when it has ended the name is free');
+select is((select sum(size) from pgq.lease where key = 'short'), 3::bigint,
+    'for a claim of another size');
+
+-- peek_slice
+select is(
+    (select array_agg(p.id order by p.id) from generate_series(0, 2) s
+     cross join lateral pgq.peek_slice('work', '{"type": "a"}', s, 3) p),
+    (select array_agg(id order by id) from pgq.peek('work', '{"type": "a"}', 1000)),
+    'slices of what can be peeked at together are all of it');
+select is((select count(*) from pgq.peek_slice('work')), pgq.backlog('work'),
+    'without a filter that is the backlog');
+select throws_ok($$select pgq.peek_slice('work', null, 3, 3)$$, '22023', null,
+    'there is no fourth of three slices');
+select throws_ok($$select pgq.peek_slice('work', '{"a": {"$what": 1}}')$$, 'QU004', null,
+    'a bad filter is refused');
+
+-- read_log
+select is((select count(*) from pgq.read_log(0, 1000000000)), 1000::bigint,
+    'the log has all messages, whoever holds them');
+select results_eq(
+    $$select id, attempt from pgq.read_log((select min(id) + 10 from pgq.message),
+        (select min(id) + 20 from pgq.message), 'work', '{"type": "a"}', 0) order by 1$$,
+    $$select id, 0 from pgq.message where id - (select min(id) from pgq.message) between 10 and 19
+      and headers ->> 'type' = 'a' order by 1$$, 'or those that are wanted');
+select is_empty($$select from pgq.read_log(0, 1000000000, 'other')$$, 'of a topic');
+select is_empty($$select from pgq.read_log(0, 1000000000, slot => 2)$$, 'of a slot');
+
+-- leases
+select results_eq(
+    $$select queue, key, size::int, attempt, until, claimed_at, age from pgq.leases
+      where key is not null$$,
+    $$values ('work', 'short', 3, 3, null::timestamptz, pgq.now(), interval '0')$$,
+    'operators see who holds what');
+select pgq.release(lease_id) from pgq.leases;
+select is_empty('select from pgq.leases', 'and can break it');
+select is_empty($$select * from pgq.check()$$, 'all is sound');
+
+-- check
+create temp table two as
+select lease_id from pgq.hold('work', 'x', n => 2);
+insert into pgq.lease (lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, key,
+                       ids)
+select lease_id + 1, claimed_at, until, queue_id, 2, attempt, 0, grouped, key, '{}'
+from pgq.lease where key = 'x';
+select is((select count(*) from pgq.check() where problem = 'a name belongs to two claims'),
+    1::bigint, 'two claims of one name are found out');
+select * from finish();
+rollback;

@@ -1,0 +1,75 @@
+-- The archive: eras wait until a copy of them is confirmed, for a while.
+begin;
+-- Slots are emptied at commit; here, at once.
+set constraints all immediate;
+select no_plan();
+select t.at(now());
+select pgq.create_queue('work', retention => '1 h', lease => '10 years');
+create function pg_temp.turn(span interval) returns void language plpgsql as $$
+begin
+    perform t.advance(span);
+    call pgq.maintain();
+end
+$$;
+create function pg_temp.checksum(slot int) returns bigint language plpgsql as $$
+begin
+    return (select sum(('x' || left(md5(concat_ws('|', id, topic, priority, headers, payload,
+        (extract(epoch from published_at) * 1000000)::bigint)), 8))::bit(32)::bigint)
+        from pgq.message where era = slot);
+end
+$$;
+
+select throws_ok($$select pgq.archive_wait('-1 s')$$, '22023', null, 'no negative wait');
+select pgq.archive_wait('1 day');
+select pgq.archive_wait('2 h');
+select results_eq('select wait from pgq.archive', $$values (interval '2 h')$$,
+    'there is one wait, the last');
+select pgq.publish_batch('work', '{1,2,3}');
+call pgq.maintain();
+select is_empty('select from pgq.archive_next()', 'the current era is not archived');
+select pgq.ack(lease_id) from pgq.claim('work', n => 2) limit 1;
+select pg_temp.turn('61 min');
+select results_eq('select era, slot, messages, high - low from pgq.archive_next()',
+    'values (0::bigint, 0, 2::bigint, 1::bigint)', 'a closed one is, with what is finished');
+select is(t.look('work'), '3', 'what is not finished has gone on to the next era');
+select is((select era from pgq.message where payload = '3'), 1::smallint,
+    'and will be in its copy');
+select results_eq('select era, messages from pgq.archive_next()', 'values (0::bigint, 2::bigint)',
+    'it is the same the next time');
+select pg_temp.turn('62 min');
+select is((select count(*) from pgq.message_0), 2::bigint, 'an era waits for its copy');
+
+select throws_ok(format('select pgq.archived(0, 1, %s)', pg_temp.checksum(0)), 'XX001', null,
+    'a copy with too few messages is refused');
+select throws_ok('select pgq.archived(0, 2, 1)', 'XX001', null, 'or with another checksum');
+select throws_ok('select pgq.archived(0, 2, null)', 'XX001', null, 'nor one without a checksum');
+select throws_ok('select pgq.archived(2, 1, 1)', '55000', null, 'the current era is not archived');
+select throws_ok('select pgq.archived(9, 1, 1)', '55000', null, 'nor one that is not there');
+select lives_ok($$select pgq.archived(0, 2, pg_temp.checksum(0))$$, 'the right copy is confirmed');
+select is((select archived_at from pgq.era where number = 0), pgq.now(), 'that is known');
+select pg_temp.turn('11 s');
+select is((select count(*) from pgq.message_0), 0::bigint, 'then the era is emptied');
+
+-- the wait is bounded
+select pgq.publish('work', '4');
+select pgq.ack(lease_id) from pgq.claim('work', n => 9) limit 1;
+select pg_temp.turn('61 min');
+select pg_temp.turn('11 s');
+select pg_temp.turn('61 min');
+select cmp_ok((select count(*) from pgq.message), '=', 2::bigint, 'without a copy messages stay');
+select pg_temp.turn('121 min');
+select cmp_ok((select count(*) from pgq.message), '<', 2::bigint,
+    'but not for longer than the wait');
+select throws_ok($$select pgq.archived(1, 1, 1)$$, '55000', null, 'a copy comes too late then');
+select pgq.archive_wait(null);
+select is_empty('select from pgq.archive', 'eras need not wait');
+select is((select archived_at from pgq.era where slot = 0 and number > 0), null,
+    'the next era in a slot is not archived');
+select is_empty($$select * from pgq.check()$$, 'all is sound');
+update pgq.era set archived_at = now() where number = (select max(number) from pgq.era);
+insert into pgq.archive values ('1 h'), ('1 h');
+select set_eq('select problem from pgq.check()',
+    array['the current era is archived', 'there is more than one archive'],
+    'what should not be is found out');
+select * from finish();
+rollback;
