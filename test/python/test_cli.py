@@ -74,7 +74,8 @@ COMMANDS = dict(parsers(cli.parser()))
 
 def test_all_commands_are_there() -> None:
     wanted = (
-        "demo install publish claim ack nack consume queues stats history maintain doctor bench"
+        "demo install publish claim ack nack consume queues stats history maintain doctor bench "
+        "spark"
     )
     groups = ("dlq list", "dlq show", "dlq replay", "dlq discard", "filter test", "filter explain")
     assert {f"pgq {name}" for name in (*wanted.split(), *groups)} <= set(COMMANDS)

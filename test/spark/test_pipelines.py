@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import pgq.spark
 from harness.spark import Fill, stats
-from pgq.spark.__main__ import main
+from pgq.cli import main
 from pgq.spark.pipelines import read_archive
 
 
@@ -193,7 +193,7 @@ def test_each_pipeline_is_one_command(
     fill(n=20, max_attempts="1")
 
     def run(*arguments: str) -> list[str]:
-        assert main([*arguments, "--dsn", dsn]) == 0
+        assert main(["--dsn", dsn, "spark", *arguments]) == 0
         return capsys.readouterr().out.splitlines()
 
     query = "select id, value, if(id % 10 = 0, 'tenth', null) as error from batch"

@@ -20,6 +20,7 @@ from pgq.cli import (
     look,
     publish,
     queues,
+    spark,
     work,
 )
 from pgq.cli._command import (
@@ -50,7 +51,10 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     commands = Commands("Message queues inside PostgreSQL.", _EPILOG)
     commands.parser.add_argument("--version", action="version", version=f"pgq {__version__}")
-    modules = (install, queues, publish, lease, work, look, dead_letters, filters, doctor, bench)
+    modules = (
+        *(install, queues, publish, lease, work, look, dead_letters, filters, doctor, spark),
+        bench,
+    )
     for module in modules:
         module.add(commands)
     return commands.parser

@@ -142,8 +142,8 @@ def run_drain(options: argparse.Namespace) -> int:
     return 0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="pgq.spark", description=(__doc__ or "").strip("`. "))
+def main(arguments: Sequence[str] | None = None, prog: str = "pgq.spark") -> int:
+    parser = argparse.ArgumentParser(prog=prog, description=(__doc__ or "").strip("`. "))
     add_parsers(parser.add_subparsers(dest="command", required=True, metavar="command"))
     options = parser.parse_args(arguments)
     code: int = options.run(options)
