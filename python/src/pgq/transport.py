@@ -33,6 +33,7 @@ class Publishes(Protocol):
     @property
     def publish(self) -> Callable[..., Any]:
         """Take a topic, a payload and, as keywords, more of what `Draft` has."""
+        ...
 
 
 class Fallback:

@@ -31,6 +31,7 @@ class AsyncPublishes(Protocol):
     @property
     def publish(self) -> Callable[..., Awaitable[Any]]:
         """Take a topic, a payload and, as keywords, more of what `Draft` has."""
+        ...
 
 
 class AsyncFallback:

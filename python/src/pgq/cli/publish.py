@@ -84,7 +84,7 @@ def publish(options: Options, out: Output) -> None:
     if options.payload is not None:
         draft = _draft(options.payload, model, options, "the payload")
         with connect(options) as conn:
-            _send(conn, [draft], out)
+            _tell(_send(conn, [draft]), out)
         return
     if sys.stdin.isatty():
         say("a message for each line; end with Ctrl-D")
@@ -105,20 +105,25 @@ def _publish_lines(options: Options, model: Draft, out: Output) -> None:
                     if line.strip():
                         text = line.decode(errors="replace").rstrip("\r\n")
                         drafts.append(_draft(text, model, options, f"line {number}"))
-                _send(conn, drafts, out)
-                count += len(drafts)
+                ids = _send(conn, drafts)
+                count += len(ids)
+                _tell(ids, out)
                 progress.at(read, count)
     finally:
         progress.close()
         say(f"{count} published")
 
 
-def _send(conn: psycopg.Connection[Any], drafts: list[Draft], out: Output) -> None:
+def _send(conn: psycopg.Connection[Any], drafts: list[Draft]) -> list[int]:
     """Publish in one transaction; neighbours that differ in little share a statement."""
     ids: list[int] = []
     with conn.transaction():
         for _, group in groupby(drafts, common_options):
             ids += publish_together(Client(conn), list(group))
+    return ids
+
+
+def _tell(ids: list[int], out: Output) -> None:
     for id in ids:
         out.value("id", id)
     sys.stdout.flush()
