@@ -169,6 +169,21 @@ select is(pgq._unfinished('{}'), '{}', 'of nothing nothing is unfinished');
 select is(pgq._carry_forward((select (last_value % 3)::int from pgq.era_number), 4), 4,
     'a bounded number can be carried');
 
+-- what is unfinished is found by index, however much is finished around it
+select pgq.create_queue('large');
+select pg_sequence_last_value('pgq.era_number') % 3 as slot \gset
+select count(*) as published
+from pgq.publish_batch('large', array_fill('1'::jsonb, '{50000}')) \gset
+select min(lease_id) as lease from pgq.claim('large', n => 50000, lease => '1 day') \gset
+select pgq.ack(:lease, array(select id from pgq.leased(:lease) where id % 25 <> 0)) as done \gset
+select seq_scan as scans from pg_stat_xact_user_tables
+where schemaname = 'pgq' and relname = 'message_' || :slot \gset
+select setval('pgq.era_number', pg_sequence_last_value('pgq.era_number') + 1);
+select is(pgq._carry_forward(:slot, 1000000) >= 2000, true, 'the unfinished are carried forward');
+select is((select seq_scan from pg_stat_xact_user_tables
+           where schemaname = 'pgq' and relname = 'message_' || :slot), :scans::bigint,
+    'and the slot is not read from end to end for it');
+
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();
 rollback;
