@@ -58,7 +58,8 @@ def column_names(*, headers: bool = True, more: bool = False) -> list[str]:
 def connect(dsn: str, name: str) -> psycopg.Connection[Any]:
     """Open an autocommit connection to a database that has pgq."""
     try:
-        return psycopg.connect(make_conninfo(dsn, application_name=name), autocommit=True)
+        address = make_conninfo(dsn, application_name=name)
+        return psycopg.connect(address, autocommit=True, prepare_threshold=None)
     except psycopg.OperationalError as error:
         raise ServerError(
             f"pgq cannot connect to PostgreSQL: {str(error).strip()}",

@@ -13,13 +13,18 @@ from typing import Any
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import DataType, IntegerType, StringType, StructType, TimestampType
 
 from pgq.spark._rows import ask, connect
 from pgq.spark.options import WRITE, OptionError, Options, check_columns
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamWriter
+except ImportError:  # before 4.1; the writer says so
+    StreamWriter = DataSourceStreamWriter  # type: ignore[assignment, misc]
 
 # A column of Spark, and where its values go.
 WRITABLE: dict[str, DataType] = {
@@ -144,12 +149,14 @@ class PgqWriter(DataSourceArrowWriter):
         self.target.discard(messages)
 
 
-class PgqStreamWriter(DataSourceStreamArrowWriter):
+class PgqStreamWriter(StreamWriter):
     """A stream: batch n of the query is epoch n of the writer, and is published once."""
 
     def __init__(
         self, options: Mapping[str, str], schema: StructType, overwrite: bool, dsn: str = ""
     ) -> None:
+        if StreamWriter is DataSourceStreamWriter:
+            raise OptionError("streams into pgq need PySpark 4.1 or newer")
         self.target = Stage(options, schema, dsn)
         if not self.target.writer:
             raise OptionError(

@@ -1,0 +1,73 @@
+"""A standalone cluster: a master and two workers, each on an address of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.spark import build, fill, prepare, server, spark
+
+__all__ = ["cluster", "fill", "server", "session", "spark"]
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the master."""
+    prepare()
+    home = Path(pyspark.__file__).parent
+    scratch = tmp_path_factory.mktemp("cluster")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "400m"}
+    address = f"spark://127.0.0.1:{port}"
+    commands = [
+        [*("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")],
+        *(
+            [
+                *("worker.Worker", "--host", f"127.0.0.{number}", "--webui-port", "0"),
+                *("--cores", "1", "--memory", "1g", "--work-dir", str(scratch / str(number))),
+                address,
+            ]
+            for number in (2, 3)
+        ),
+    ]
+    with ExitStack() as stack:
+        for name, *arguments in commands:
+            log = stack.enter_context((scratch / f"{name}.log").open("a"))
+            process = subprocess.Popen(
+                [home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            stack.callback(process.wait, 30)
+            stack.callback(process.terminate)
+            time.sleep(3)
+        yield address
+
+
+@pytest.fixture(scope="session")
+def session(cluster: str) -> Iterator[SparkSession]:
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "600m",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "200ms",
+        "spark.speculation.multiplier": "1.5",
+        "spark.speculation.quantile": "0.4",
+        "spark.speculation.minTaskRuntime": "500ms",
+    }
+    session = build(cluster, **settings)
+    yield session
+    session.stop()

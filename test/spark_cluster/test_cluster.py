@@ -1,0 +1,152 @@
+"""Two workers: what is read by executors, and what happens when they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psycopg
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pgq.spark
+from harness.paths import ROOT, TEST
+from harness.spark import Fill, prepare, run_until_killed, stats
+
+
+def numbers(df: DataFrame) -> list[int]:
+    return sorted(json.loads(row["value"])["n"] for row in df.select("value").collect())
+
+
+def executors(spark: SparkSession) -> list[int]:
+    """The processes of this application's executors."""
+    application = str(spark.sparkContext.applicationId).encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"CoarseGrainedExecutorBackend" in line and application in line:
+                found.append(int(entry.name))
+    return found
+
+
+def test_slices_are_read_by_the_executors(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill
+) -> None:
+    fill()
+
+    @F.udf("string", useArrow=False)
+    def where(n: int) -> str:
+        return str(os.getppid())
+
+    with pgq.spark.claim(spark, "work", n=1000, dsn=dsn, partitions=4) as claim:
+        places = claim.df.select(where("id").alias("at")).distinct().count()
+        assert places == 2
+        assert numbers(claim.df) == list(range(1, 1001))
+    assert stats(db) == (0, 0, 0)
+
+
+def test_speculation_publishes_nothing_twice(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill, tmp_path: Path
+) -> None:
+    fill(n=0)
+    marks = str(tmp_path)
+
+    @F.udf("string", useArrow=False)
+    def slow(n: int) -> str:
+        context = TaskContext.get()
+        assert context is not None
+        (Path(marks) / f"{context.partitionId()}-{context.attemptNumber()}").touch()
+        if n == 399 and context.attemptNumber() == 0:
+            time.sleep(20)
+        return json.dumps({"n": n})
+
+    df = spark.range(0, 400, 1, 4).select(slow("id").alias("value"))
+    df.write.format("pgq").option("topic", "work").mode("append").save()
+    assert len(list(tmp_path.iterdir())) > 4  # a second attempt was made
+    read = spark.read.format("pgq").option("topic", "work").load()
+    assert numbers(read) == list(range(400))
+
+
+def test_a_killed_executor_loses_and_doubles_nothing(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill, tmp_path: Path
+) -> None:
+    fill(n=900)
+    killed: list[int] = []
+
+    def kill(rows: DataFrame, batch: int) -> None:
+        if batch == 1 and not killed:
+            killed.append(executors(spark)[0])
+            os.kill(killed[0], signal.SIGKILL)
+        rows.write.mode("overwrite").parquet(str(tmp_path / "out" / f"batch={batch}"))
+
+    source = spark.readStream.format("pgq").options(topic="work", consumer="etl", timeout="3 s")
+    df = source.options(maxMessagesPerTrigger=300, numPartitions=4).load()
+    query = df.writeStream.foreachBatch(kill).trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert killed
+    assert numbers(spark.read.parquet(str(tmp_path / "out"))) == list(range(1, 901))
+    assert stats(db) == (0, 0, 0)
+
+
+CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+import pgq.spark
+
+dsn, place = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+pgq.spark.register(spark, dsn)
+with pgq.spark.claim(spark, "work", {"type": "a"}, 100, dsn=dsn) as claim:
+    claim.df.select("value").write.format("pgq").option("topic", "next").mode("append").save()
+stream = spark.readStream.format("pgq").options(topic="work", consumer="etl").load()
+query = stream.writeStream.format("parquet").option("path", place + "/out")
+query = query.option("checkpointLocation", place + "/checkpoint").trigger(availableNow=True).start()
+query.awaitTermination()
+print("streamed", spark.read.parquet(place + "/out").count())
+print("acked", spark.sql("select pgq_ack('work', 'nobody') as n").first().n)
+spark.stop()
+"""
+
+
+def test_spark_connect_works(db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path) -> None:
+    fill(n=600)
+    fill("next", 0)
+    prepare()
+    log = tmp_path / "log"
+    with log.open("w") as out:
+        subprocess.run(
+            [sys.executable, "-c", CONNECT, dsn, str(tmp_path)],
+            env=os.environ | {"PYTHONPATH": f"{TEST}:{ROOT / 'python/src'}"},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            timeout=300,
+            check=False,
+        )
+    said = log.read_text()
+    assert "streamed 500" in said, said[-3000:]
+    assert "acked 0" in said
+    assert stats(db, "next") == (100, 0, 0)
+    assert stats(db) == (0, 0, 0)
+
+
+def test_a_driver_killed_at_every_step_of_a_batch_goes_on(
+    db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
+) -> None:
+    fill(n=700)
+    fill("next", 0)
+    steps = ["planned 1", "claimed 2", "read 3", "staged 1", "published 4", "done 5", "claimed 7"]
+    run_until_killed(dsn, tmp_path, "queue", *steps)
+    found = db.execute("select payload ->> 'n' from pgq.message where topic = 'next'").fetchall()
+    assert sorted(int(n) for (n,) in found) == list(range(1, 701))
+    assert stats(db) == (0, 0, 0)
