@@ -17,7 +17,7 @@ create unlogged table pgq.staged (
     expires_at     timestamptz,
     staged_at      timestamptz not null default now()
 );
-create index staged_token_idx on pgq.staged (token);
+create index staged_token_idx on pgq.staged (token, position);
 comment on table pgq.staged is
     'Messages on their way into the log, put here by INSERT or COPY: pgq.publish_staged publishes '
     'those of the tokens that it is given, all at once; the rest is swept after a day.';

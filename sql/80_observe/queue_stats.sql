@@ -1,5 +1,5 @@
--- How the queues are doing. Counts are exact while a queue has few rows; of a large backlog a few
--- hundred pages are sampled, so that looking costs milliseconds whatever there is to count.
+-- How the queues are doing. Counts are exact while a queue has few rows; of a large backlog some
+-- pages are sampled, so that looking costs milliseconds whatever there is to count.
 create or replace function pgq._queue_stats()
 returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
                leased bigint, waiting bigint, dead bigint, exact boolean, oldest_age interval,
@@ -13,13 +13,13 @@ as $$
 declare
     v_now timestamptz := pgq.now();
     -- A table of few pages is sampled whole.
-    v_ready real := (100.0 * least(1, 100 / greatest(
+    v_ready real := (100.0 * least(1, 50 / greatest(
         pg_relation_size('pgq.ready') / current_setting('block_size')::float8, 1)))::real;
-    v_lease real := (100.0 * least(1, 100 / greatest(
+    v_lease real := (100.0 * least(1, 50 / greatest(
         pg_relation_size('pgq.lease') / current_setting('block_size')::float8, 1)))::real;
-    v_scheduled real := (100.0 * least(1, 100 / greatest(
+    v_scheduled real := (100.0 * least(1, 50 / greatest(
         pg_relation_size('pgq.scheduled') / current_setting('block_size')::float8, 1)))::real;
-    v_dead real := (100.0 * least(1, 100 / greatest(
+    v_dead real := (100.0 * least(1, 50 / greatest(
         pg_relation_size('pgq.dead_letter') / current_setting('block_size')::float8, 1)))::real;
 begin
     return query

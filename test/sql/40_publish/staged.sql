@@ -76,6 +76,17 @@ select token, 1, 'work', 5000, '1' from token where i = 9;
 select throws_ok($$select pgq.publish_staged(pg_temp.tokens(9), 1)$$, '22023', null,
     'what cannot be published is refused');
 
+-- order within a token, whatever order it was staged in
+delete from pgq.staged;
+insert into pgq.staged (token, position, topic, payload)
+select token, p, 'work', to_jsonb(p) from token, unnest('{3,1,2}'::int[]) p where i = 9;
+select pgq.publish_staged(pg_temp.tokens(9), 3);
+select is((select string_agg(payload::text, ' ' order by id)
+           from (select * from pgq.message order by id desc limit 3) m), '1 2 3',
+    'positions are the order');
+insert into pgq.staged (token, position, topic, payload)
+select token, 1, 'work', '1' from token where i = 9;
+
 -- orphans
 update pgq.staged set staged_at = pgq.now() - interval '23 h';
 call pgq.maintain();
