@@ -27,3 +27,6 @@ select pg_catalog.pg_extension_config_dump('pgq.group_stall', '');
 select pg_catalog.pg_extension_config_dump('pgq.handled', '');
 select pg_catalog.pg_extension_config_dump('pgq.handled_handled_id_seq', '');
 select pg_catalog.pg_extension_config_dump('pgq.binding_hit', '');
+-- Not the rights of roles that are gone: their numbers may be those of others elsewhere.
+select pg_catalog.pg_extension_config_dump('pgq.queue_right',
+    'where exists (select from pg_catalog.pg_roles r where r.oid = role)');

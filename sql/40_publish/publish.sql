@@ -11,7 +11,8 @@ create or replace function pgq.publish(
     reply_to text default null,
     correlation_id text default null,
     group_key text default null,
-    dedup_key text default null
+    dedup_key text default null,
+    caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -22,6 +23,9 @@ declare
 begin
     if topic is null then
         perform pgq._check_topic(topic);
+    end if;
+    if not pgq._is_owner(caller) then
+        perform pgq._require_topic(caller, topic);
     end if;
     if payload is null or priority is null or priority not between -1000 and 1000
        or delay < interval '0' or expires_in <= interval '0'
@@ -46,8 +50,9 @@ begin
 end
 $$;
 comment on function pgq.publish(
-    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text) is
+    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller) is
     'Publishes one message in the caller''s transaction and returns its id. With a dedup_key that '
     'was used within the queue''s window it returns the first message''s id and delivers nothing.';
 revoke all on function pgq.publish(
-    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text) from public;
+    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller)
+    from public;

@@ -11,7 +11,8 @@ create or replace function pgq.publish_batch(
     reply_to text default null,
     correlation_id text default null,
     group_key text default null,
-    dedup_keys text[] default null
+    dedup_keys text[] default null,
+    caller pgq.caller default current_user
 ) returns setof bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -26,6 +27,9 @@ declare
 begin
     if topic is null then
         perform pgq._check_topic(topic);
+    end if;
+    if not pgq._is_owner(caller) then
+        perform pgq._require_topic(caller, topic);
     end if;
     if v_count is null or v_count not between 1 and 100000 or array_ndims(payloads) <> 1 then
         raise exception 'a batch has 1 to 100000 payloads, not %', coalesce(v_count, 0)
@@ -81,9 +85,11 @@ begin
 end
 $$;
 comment on function pgq.publish_batch(
-    text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[]) is
+    text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
+    pgq.caller) is
     'Publishes many messages of one topic in one statement, all or none, and returns their ids in '
     'the order given.';
 revoke all on function pgq.publish_batch(
-    text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[])
+    text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
+    pgq.caller)
     from public;

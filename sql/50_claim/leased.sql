@@ -1,6 +1,8 @@
 -- The messages of a lease, in delivery order. Volatile, so that it reads with a snapshot taken
 -- after it has locked the log: an older one would miss what was carried out of an emptied era.
-create or replace function pgq.leased(lease_id bigint) returns setof pgq.claimed
+create or replace function pgq.leased(
+    lease_id bigint, caller pgq.caller default current_user
+) returns setof pgq.claimed
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -11,11 +13,12 @@ declare
     v_size bigint;
     v_count bigint;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, leased.lease_id);
+    end if;
     select sum(l.size) into v_size from pgq.lease l where l.lease_id = leased.lease_id;
     if v_size is null then
-        raise exception 'lease % is lost', coalesce(leased.lease_id::text, 'null')
-            using errcode = 'QU003',
-                  hint = 'It was ended, or it expired and its messages are with another consumer.';
+        perform pgq._lose_lease(leased.lease_id);
     end if;
     return query
         select l.lease_id, m.id, m.topic, m.priority, l.attempt, m.headers, m.payload, m.sender,
@@ -32,6 +35,6 @@ begin
     end if;
 end
 $$;
-comment on function pgq.leased(bigint) is
+comment on function pgq.leased(bigint, pgq.caller) is
     'The messages that a lease holds, again: for parallel readers and for recovery. Takes nothing.';
-revoke all on function pgq.leased(bigint) from public;
+revoke all on function pgq.leased(bigint, pgq.caller) from public;

@@ -115,7 +115,14 @@ begin
         union all
         select 'two parts of a lease belong to different queues', min(l.queue_id),
                format('lease %s', l.lease_id)
-        from pgq.lease l group by l.lease_id having count(distinct l.queue_id) > 1;
+        from pgq.lease l group by l.lease_id having count(distinct l.queue_id) > 1
+        union all
+        select 'a right is void: its role is gone or may not use pgq', r.queue_id,
+               format('%s to %s', r.right, r.role)
+        from pgq.queue_right r
+        where not exists (
+            select from pg_namespace n cross join lateral aclexplode(n.nspacl) a
+            where n.nspname = 'pgq' and a.grantee = r.role and a.privilege_type = 'USAGE');
 end
 $$;
 comment on function pgq."check"() is

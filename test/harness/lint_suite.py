@@ -51,7 +51,7 @@ select p.oid::regprocedure::text, c.lineno, c.level, c.message, c.detail, c.hint
    -- An immutable function that raises our own error is called while the plan is made.
    and c.sqlstate not like 'QU%'
    -- Volatile for a snapshot of its own, as its source says.
-   and not (p.oid = 'pgq.leased(bigint)'::regprocedure and c.message like 'routine is marked%')
+   and not (p.oid = 'pgq.leased'::regproc and c.message like 'routine is marked%')
  order by 1, 2
 """
 
