@@ -746,7 +746,8 @@ revoke all on function pgq._topic_regex(text) from public;
 -- Does a topic match an AMQP pattern? The one meaning of wildcards: subscriptions use it too.
 create function pgq.matches_topic(pattern text, topic text)
 returns boolean
-language sql immutable strict parallel safe
+language sql immutable strict parallel safe security definer
+set search_path = pg_catalog, pg_temp
 return topic operator(pg_catalog.~) pgq._topic_regex(pattern);
 comment on function pgq.matches_topic(text, text) is
     'Whether the topic matches the pattern: * is exactly one word, # is zero or more words,
@@ -2221,7 +2222,7 @@ create function pgq.matches(
     attempt int default 1, published_at timestamptz default null,
     expires_at timestamptz default null, id bigint default null)
 returns boolean
-language plpgsql stable parallel unsafe
+language plpgsql stable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2246,7 +2247,7 @@ create function pgq.compile_filter(
     filter jsonb, out scope text, out path jsonpath, out tree jsonb, out operands jsonb,
     out operand_count int)
 returns setof record
-language plpgsql immutable parallel unsafe
+language plpgsql immutable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -2293,7 +2294,7 @@ revoke all on function pgq._filter_header(text) from public;
 -- Builds a filter: the header is this text.
 create function pgq.header_equals(key text, value text)
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2315,7 +2316,7 @@ revoke all on function pgq.header_equals(text, text) from public;
 -- Builds a filter: the header is one of these texts.
 create function pgq.header_in(key text, "values" text[])
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2338,7 +2339,7 @@ revoke all on function pgq.header_in(text, text[]) from public;
 create function pgq.header_not_equals(
     key text, value text, include_missing boolean default false)
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2363,7 +2364,7 @@ revoke all on function pgq.header_not_equals(text, text, boolean) from public;
 -- Builds a filter: the header matches this SQL pattern.
 create function pgq.header_like(key text, pattern text)
 returns jsonb
-language plpgsql immutable parallel unsafe
+language plpgsql immutable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -3718,7 +3719,7 @@ create function pgq.entity_filter(
     from_filter_types text[] default null,
     to_filter_types text[] default null
 ) returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare

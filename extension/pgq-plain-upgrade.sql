@@ -113,7 +113,8 @@ $pgq_script$;
 -- Does a topic match an AMQP pattern? The one meaning of wildcards: subscriptions use it too.
 create or replace function pgq.matches_topic(pattern text, topic text)
 returns boolean
-language sql immutable strict parallel safe
+language sql immutable strict parallel safe security definer
+set search_path = pg_catalog, pg_temp
 return topic operator(pg_catalog.~) pgq._topic_regex(pattern);
 comment on function pgq.matches_topic(text, text) is
     'Whether the topic matches the pattern: * is exactly one word, # is zero or more words,
@@ -1625,7 +1626,7 @@ create or replace function pgq.matches(
     attempt int default 1, published_at timestamptz default null,
     expires_at timestamptz default null, id bigint default null)
 returns boolean
-language plpgsql stable parallel unsafe
+language plpgsql stable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -1651,7 +1652,7 @@ create or replace function pgq.compile_filter(
     filter jsonb, out scope text, out path jsonpath, out tree jsonb, out operands jsonb,
     out operand_count int)
 returns setof record
-language plpgsql immutable parallel unsafe
+language plpgsql immutable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -1700,7 +1701,7 @@ $pgq_script$;
 -- Builds a filter: the header is this text.
 create or replace function pgq.header_equals(key text, value text)
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -1723,7 +1724,7 @@ $pgq_script$;
 -- Builds a filter: the header is one of these texts.
 create or replace function pgq.header_in(key text, "values" text[])
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -1747,7 +1748,7 @@ $pgq_script$;
 create or replace function pgq.header_not_equals(
     key text, value text, include_missing boolean default false)
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -1773,7 +1774,7 @@ $pgq_script$;
 -- Builds a filter: the header matches this SQL pattern.
 create or replace function pgq.header_like(key text, pattern text)
 returns jsonb
-language plpgsql immutable parallel unsafe
+language plpgsql immutable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -3168,7 +3169,7 @@ create or replace function pgq.entity_filter(
     from_filter_types text[] default null,
     to_filter_types text[] default null
 ) returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
