@@ -719,12 +719,12 @@ begin
         -- a # directly after a # adds nothing; a # in front carries its dot behind it
         if v_word = '#' then
             v_regex := v_regex || case
-                when v_last is null then '(?:[^.]+\.)*'
+                when v_last is null then E'(?:[^.]+\\.)*'
                 when v_last = '#' then ''
-                else '(?:\.[^.]+)*' end;
+                else E'(?:\\.[^.]+)*' end;
         else
             v_regex := v_regex
-                || case when v_last is null or v_regex = '(?:[^.]+\.)*' then '' else '\.' end
+                || case when v_last is null or v_regex = E'(?:[^.]+\\.)*' then '' else E'\\.' end
                 || case when v_word = '*' then '[^.]+' else pgq._regex_quote(v_word) end;
         end if;
         v_last := v_word;
@@ -733,7 +733,7 @@ begin
         perform pgq._filter_error('the topic pattern is empty', 'the topic pattern',
             'Write # to match every topic.');
     end if;
-    return case when v_regex = '(?:[^.]+\.)*' then '^' else '^' || v_regex || '$' end;
+    return case when v_regex = E'(?:[^.]+\\.)*' then '^' else '^' || v_regex || '$' end;
 end
 $$;
 comment on function pgq._topic_regex(text) is
@@ -836,7 +836,7 @@ declare
 begin
     case operator
         when 'like', 'ilike' then
-            if pattern ~ '^(?:[^\\]|\\.)*\\$' then
+            if pattern ~ E'^(?:[^\\\\]|\\\\.)*\\\\$' then
                 return null;
             end if;
             select coalesce(string_agg(case
@@ -845,10 +845,10 @@ begin
                     when t.part[3] is not null then '.'
                     else pgq._regex_quote(t.part[4]) end, '' order by t.position), '')
             into v_regex
-            from regexp_matches(pattern, '\\(.)|(%+)|(_)|([^\\%_]+)', 'g')
+            from regexp_matches(pattern, E'\\\\(.)|(%+)|(_)|([^\\\\%_]+)', 'g')
                 with ordinality as t (part, position);
         when 'wildcard' then
-            if pattern !~ '^(?:[^\\]|\\[*\\])*$' then
+            if pattern !~ E'^(?:[^\\\\]|\\\\[*\\\\])*$' then
                 return null;
             end if;
             select coalesce(string_agg(case
@@ -856,7 +856,7 @@ begin
                     when t.part[2] is not null then '.*'
                     else pgq._regex_quote(t.part[3]) end, '' order by t.position), '')
             into v_regex
-            from regexp_matches(pattern, '\\([*\\])|(\*+)|([^\\*]+)', 'g')
+            from regexp_matches(pattern, E'\\\\([*\\\\])|(\\*+)|([^\\\\*]+)', 'g')
                 with ordinality as t (part, position);
         when 'topic' then
             return pgq._topic_regex(pattern);
@@ -869,7 +869,7 @@ begin
     end case;
     -- an open end needs no anchor, and is cheaper without
     return case when v_regex like '.*%' then substr(v_regex, 3) || '$'
-        when v_regex ~ '[^\\]\.\*$' then '^' || left(v_regex, -2)
+        when v_regex ~ E'[^\\\\]\\.\\*$' then '^' || left(v_regex, -2)
         else '^' || v_regex || '$' end;
 end
 $$;
@@ -902,9 +902,9 @@ begin
             format('A pattern has at most %s characters.', v_limit));
     elsif operator in ('prefix', 'substr') then
         return;
-    elsif operator in ('regex', 'iregex') and v_pattern ~ '^(?:[^\\]|\\[^1-9])*\\[1-9]' then
+    elsif operator in ('regex', 'iregex') and v_pattern ~ E'^(?:[^\\\\]|\\\\[^1-9])*\\\\[1-9]' then
         perform pgq._filter_error('back-references are not supported', at,
-            'Write the regular expression without \1 to \9.');
+            E'Write the regular expression without \\1 to \\9.');
     end if;
     begin
         v_regex := pgq._filter_pattern(operator, v_pattern);
@@ -919,8 +919,8 @@ begin
     end;
     if v_regex is null then
         perform pgq._filter_error('the pattern has a stray backslash', at, case operator
-            when 'wildcard' then 'Write \* for a star and \\ for a backslash.'
-            else 'Write \\ for a backslash, \% and \_ for the characters % and _.' end);
+            when 'wildcard' then E'Write \\* for a star and \\\\ for a backslash.'
+            else E'Write \\\\ for a backslash, \\% and \\_ for the characters % and _.' end);
     end if;
 end
 $$;
@@ -957,8 +957,8 @@ begin
         end if;
         return jsonb_build_object('now', v_seconds);
     end if;
-    if jsonb_typeof(operand) is distinct from 'string' or v_text !~ ('^\d{4}-\d{2}-\d{2}'
-            '([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$') then
+    if jsonb_typeof(operand) is distinct from 'string' or v_text !~ (E'^\\d{4}-\\d{2}-\\d{2}'
+            || E'([T ]\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,6})?)?( ?(Z|[+-]\\d{2}(:?\\d{2})?))?)?$') then
         perform pgq._filter_error('the operand must be a timestamp', at, v_hint);
     end if;
     return to_jsonb(extract(epoch from v_text::timestamptz));
@@ -1400,7 +1400,7 @@ begin
         end if;
         v_operand := to_jsonb(
             case v_name when 'suffix' then '%' else '' end
-            || regexp_replace(v_operand ->> 'equals-ignore-case', '([\\%_])', '\\\1', 'g')
+            || regexp_replace(v_operand ->> 'equals-ignore-case', E'([\\\\%_])', E'\\\\\\1', 'g')
             || case v_name when 'prefix' then '%' else '' end);
         v_name := 'ilike';
     elsif v_name = 'equals-ignore-case' then
@@ -1876,10 +1876,10 @@ begin
         when operator = 'prefix' then ' starts with ' || to_json(pattern)::text
         when operator = 'substr' and pattern = '' then ' starts with ""'
         when operator = 'substr' then format(' like_regex %s flag "q"', to_json(pattern))
-        when operator = 'like' and pattern ~ '^[^\\%_]*$' then ' == ' || to_json(pattern)::text
-        when operator = 'like' and pattern ~ '^[^\\%_]*%+$'
+        when operator = 'like' and pattern ~ E'^[^\\\\%_]*$' then ' == ' || to_json(pattern)::text
+        when operator = 'like' and pattern ~ E'^[^\\\\%_]*%+$'
             then ' starts with ' || to_json(rtrim(pattern, '%'))::text
-        when operator = 'wildcard' and pattern ~ '^[^\\*]*\*+$'
+        when operator = 'wildcard' and pattern ~ E'^[^\\\\*]*\\*+$'
             then ' starts with ' || to_json(rtrim(pattern, '*'))::text
         -- flag s: a dot matches a newline too, as everywhere else in PostgreSQL
         else format(' like_regex %s flag "%s"', to_json(pgq._filter_pattern(operator, pattern)),
@@ -2315,7 +2315,7 @@ as $$
 begin
     if key is null or key = '' then
         perform pgq._filter_error('the header key is missing', 'key', 'Name a header.');
-    elsif key ~ '\.' then
+    elsif key ~ E'\\.' then
         perform pgq._filter_error('invalid key ' || left(to_json(key)::text, 64), 'key',
             'A header key has no dots; write {"$path": ["headers", "a.b"], "$eq": ...} instead.');
     end if;
@@ -2483,7 +2483,7 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Shorten it; what varies from message to message belongs into a header.';
     end if;
-    if topic !~ '^[^[:space:][:cntrl:].*#]+(\.[^[:space:][:cntrl:].*#]+)*$' then
+    if topic !~ E'^[^[:space:][:cntrl:].*#]+(\\.[^[:space:][:cntrl:].*#]+)*$' then
         raise exception 'invalid topic "%"', topic
             using errcode = 'invalid_parameter_value',
                   hint = 'Use words separated by single dots, without spaces, * and #.';
@@ -3919,7 +3919,7 @@ begin
     end if;
     -- A pattern is no filter, and neither is its error.
     if length(pattern) > 255 or pattern !~
-        '^([^[:space:][:cntrl:].*#]+|[*#])(\.([^[:space:][:cntrl:].*#]+|[*#]))*$'
+        E'^([^[:space:][:cntrl:].*#]+|[*#])(\\.([^[:space:][:cntrl:].*#]+|[*#]))*$'
     then
         raise exception 'invalid topic pattern "%"', left(pattern, 80)
             using errcode = 'invalid_parameter_value',
@@ -6594,7 +6594,7 @@ declare
     -- has seen: what does not match now may match later; nor what an old snapshot has seen, for
     -- which messages are missing that were carried out of an era meanwhile.
     v_snapshot pg_snapshot := case
-        when pg_current_xact_id_if_assigned() is null and document::text !~ '"\$now"'
+        when pg_current_xact_id_if_assigned() is null and document::text !~ E'"\\$now"'
              and current_setting('transaction_isolation') = 'read committed'
         then pg_current_snapshot() end;
     v_unseen pg_snapshot;
@@ -6907,7 +6907,7 @@ declare
     v_limit text := coalesce(nullif(current_setting('pgq.warn_after_tests', true), ''), '10000');
     v_minute text := floor(extract(epoch from pgq.now()) / 60)::text;
 begin
-    if v_limit !~ '^\d{1,18}$' or v_limit::bigint = 0 or tested < v_limit::bigint
+    if v_limit !~ E'^\\d{1,18}$' or v_limit::bigint = 0 or tested < v_limit::bigint
        or current_setting('pgq.warned', true) = v_minute
     then
         return;
