@@ -2921,10 +2921,16 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Use publish, consume, or admin, which is both and more.';
     end if;
-    select a.oid into v_role from pg_roles a where a.rolname = _change_right.role;
+    select a.oid::regrole into v_role from pg_roles a where a.rolname = _change_right.role;
     if not found then
         raise exception 'role "%" does not exist', coalesce(_change_right.role, '<null>')
             using errcode = 'undefined_object', hint = 'Create it with CREATE ROLE.';
+    end if;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'rights cannot be changed under isolation level %',
+            current_setting('transaction_isolation')
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'Use READ COMMITTED: an old snapshot does not show all rights of the role.';
     end if;
     perform pgq._lock_rights();
     v_queue := pgq._queue(_change_right.queue);
@@ -3436,6 +3442,10 @@ declare
     v_admin constant text[] := '{admin}';
     v_access record;
 begin
+    -- An old snapshot does not show all rights. A privilege that is left without one does nothing.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return;
+    end if;
     select a.rolname into v_name from pg_roles a where a.oid = _set_access.role;
     if not found then
         return;  -- dropped, and its privileges with it
@@ -4150,7 +4160,8 @@ begin
                 select r.queue_ids, r.binding_ids, r.version, true
                 into v_queue_ids, v_binding_ids, v_version, v_waited
                 from pgq.route r
-                where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
+                where r.topic = v_message.topic
+                  and r.version = (select s.version from pgq.routing s)
                 limit 1;
                 if not found then
                     select r.queue_ids, r.binding_ids, r.version, true
@@ -7397,7 +7408,7 @@ $pgq_script$;
 
 -- Who may do what. The owner sees everything, others what they have themselves.
 create or replace view pgq.rights with (security_barrier) as
-select q.name as queue, r.role, r.right
+select q.name as queue, a.rolname as role, r.right
 from pgq.queue_right r
 join pgq.queue q on q.queue_id = r.queue_id
 join pg_roles a on a.oid = r.role

@@ -17,10 +17,16 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Use publish, consume, or admin, which is both and more.';
     end if;
-    select a.oid into v_role from pg_roles a where a.rolname = _change_right.role;
+    select a.oid::regrole into v_role from pg_roles a where a.rolname = _change_right.role;
     if not found then
         raise exception 'role "%" does not exist', coalesce(_change_right.role, '<null>')
             using errcode = 'undefined_object', hint = 'Create it with CREATE ROLE.';
+    end if;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'rights cannot be changed under isolation level %',
+            current_setting('transaction_isolation')
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'Use READ COMMITTED: an old snapshot does not show all rights of the role.';
     end if;
     perform pgq._lock_rights();
     v_queue := pgq._queue(_change_right.queue);

@@ -97,7 +97,8 @@ begin
                 select r.queue_ids, r.binding_ids, r.version, true
                 into v_queue_ids, v_binding_ids, v_version, v_waited
                 from pgq.route r
-                where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
+                where r.topic = v_message.topic
+                  and r.version = (select s.version from pgq.routing s)
                 limit 1;
                 if not found then
                     select r.queue_ids, r.binding_ids, r.version, true

@@ -1,6 +1,6 @@
 -- Who may do what. The owner sees everything, others what they have themselves.
 create or replace view pgq.rights with (security_barrier) as
-select q.name as queue, r.role, r.right
+select q.name as queue, a.rolname as role, r.right
 from pgq.queue_right r
 join pgq.queue q on q.queue_id = r.queue_id
 join pg_roles a on a.oid = r.role

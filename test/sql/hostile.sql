@@ -18,8 +18,8 @@ begin
     foreach v_schema in array array['public', 'pg_temp'] loop
         for v_function in
             select p.proname, oidvectortypes(p.proargtypes) as arguments,
-                   case when p.proretset then 'setof ' else '' end || format_type(p.prorettype, null)
-                       as result
+                   case when p.proretset then 'setof ' else '' end
+                       || format_type(p.prorettype, null) as result
             from pg_proc p
             where p.pronamespace = 'pg_catalog'::regnamespace and p.prokind in ('f', 'a')
               and p.proname in (

@@ -33,7 +33,8 @@ select throws_ok($$select pgq.revoke_queue('one', 'rights_missing', 'publish')$$
     'and a role');
 select throws_ok($$select pgq.revoke_queue('one', 'rights_a', 'all')$$, '22023', null,
     'and a right');
-select is(pgq.grant_queue('one', 'rights; drop "x"', 'publish'), true, 'any name of a role will do');
+select is(pgq.grant_queue('one', 'rights; drop "x"', 'publish'), true,
+    'any name of a role will do');
 select is(t.outcome('rights; drop "x"', $$select pgq.publish('one', '1')$$), 'ok',
     'and it can publish');
 select is(pgq.revoke_queue('one', 'rights; drop "x"', 'publish'), true, 'and lose the right');

@@ -60,7 +60,8 @@ select results_eq('select distinct what from sight.seen order by 1', $$values ('
     'nor does a spy in a condition see more');
 
 -- functions that are asked by number
-select is(t.answer('sight_a', format('select string_agg(event, '' '') from pgq.history(%s)', :of_b)),
+select is(
+    t.answer('sight_a', format('select string_agg(event, '' '') from pgq.history(%s)', :of_b)),
     null, 'the history of somebody else''s message is empty');
 select is(t.answer('sight_a', 'select string_agg(event, '' '') from pgq.history(999999)'),
     null, 'as is that of none');
