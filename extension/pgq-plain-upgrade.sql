@@ -3458,9 +3458,8 @@ begin
             (v_any, 'execute on function pgq.version, pgq.now, pgq.matches, pgq.matches_topic, '
                 'pgq.compile_filter, pgq.header_equals, pgq.header_in, pgq.header_not_equals, '
                 'pgq.header_like, pgq.all_of, pgq.any_of, pgq.addressed_to, pgq.entity_filter'),
-            (v_publish, 'execute on function pgq.publish, pgq.publish_batch, pgq.reply, '
-                'pgq._require_topics'),
-            -- For INSERT and COPY. Not the id, the era and the time: those are given.
+            (v_publish, 'execute on function pgq.publish, pgq.publish_batch, pgq.reply'),
+            -- For INSERT and COPY. Not the id, the era, the time and the publisher: those are given.
             (v_publish, 'insert (topic, priority, headers, payload, sender, recipient, reply_to, '
                 'correlation_id, group_key, dedup_key, deliver_at, expires_at) on pgq.message'),
             (v_publish, 'usage on sequence pgq.message_id'),
@@ -3653,32 +3652,6 @@ comment on function pgq.unsubscribe_all(text, pgq.caller) is
 revoke all on function pgq.unsubscribe_all(text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
--- sql/40_publish/authorize.sql
-
--- Who may INSERT here may not publish everything. With the rights of whoever inserts, because only
--- such a function knows who that is.
-create or replace function pgq._authorize() returns trigger
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform pgq._require_topics(array(select distinct n.topic from new_message n));
-    return null;
-end
-$$;
-comment on function pgq._authorize() is 'Refuses messages of topics that their sender may not use.';
-revoke all on function pgq._authorize() from public;
-
--- Fires before the trigger "route", which would tell who receives what: triggers go by name. Not
--- for the owner, and so not for the functions that publish: they have asked already. Who may
--- truncate the log is its owner.
-create or replace trigger authorize after insert on pgq.message
-    referencing new table as new_message
-    for each statement when (has_table_privilege('pgq.message'::regclass, 'truncate') is not true)
-    execute function pgq._authorize();
-comment on trigger authorize on pgq.message is 'A publish needs a right to a queue.';
-$pgq_script$;
-    execute $pgq_script$
 -- sql/40_publish/dedup.sql
 
 -- True if this message is the first of its topic with the key, within the window.
@@ -3804,12 +3777,17 @@ as $$
 declare
     v_id bigint := nextval('pgq.message_id');
     v_first bigint;
+    v_publisher text;
 begin
     if topic is null then
         perform pgq._check_topic(topic);
     end if;
     if not pgq._is_owner(caller) then
-        perform pgq._require_topic(caller, topic);
+        -- The trigger asks for its rights; before that, a key would tell something.
+        v_publisher := caller;
+        if v_publisher is null or dedup_key is not null then
+            perform pgq._require_topic(caller, topic);
+        end if;
     end if;
     if payload is null or priority is null or priority not between -1000 and 1000
        or delay < interval '0' or expires_in <= interval '0'
@@ -3824,12 +3802,12 @@ begin
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-        group_key, dedup_key, deliver_at, expires_at)
+        group_key, dedup_key, deliver_at, expires_at, publisher)
     values (
         v_id, publish.topic, publish.priority, coalesce(publish.headers, '{}'), publish.payload,
         publish.sender, publish.recipient, publish.reply_to, publish.correlation_id,
         publish.group_key, publish.dedup_key, pgq.now() + publish.delay,
-        pgq.now() + publish.expires_in);
+        pgq.now() + publish.expires_in, v_publisher);
     return v_id;
 end
 $$;
@@ -3870,12 +3848,17 @@ declare
     v_ids bigint[];
     v_firsts bigint[];
     v_key record;
+    v_publisher text;
 begin
     if topic is null then
         perform pgq._check_topic(topic);
     end if;
     if not pgq._is_owner(caller) then
-        perform pgq._require_topic(caller, topic);
+        -- The trigger asks for its rights; before that, a key would tell something.
+        v_publisher := caller;
+        if v_publisher is null or dedup_keys is not null then
+            perform pgq._require_topic(caller, topic);
+        end if;
     end if;
     if v_count is null or v_count not between 1 and 100000 or array_ndims(payloads) <> 1 then
         raise exception 'a batch has 1 to 100000 payloads, not %', coalesce(v_count, 0)
@@ -3907,11 +3890,11 @@ begin
         end loop;
         insert into pgq.message (
             id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-            group_key, dedup_key, deliver_at, expires_at)
+            group_key, dedup_key, deliver_at, expires_at, publisher)
         select u.id, publish_batch.topic, publish_batch.priority, coalesce(u.header, '{}'),
                u.payload, publish_batch.sender, publish_batch.recipient, publish_batch.reply_to,
                publish_batch.correlation_id, publish_batch.group_key, u.key,
-               v_now + publish_batch.delay, v_now + publish_batch.expires_in
+               v_now + publish_batch.delay, v_now + publish_batch.expires_in, v_publisher
         from unnest(v_ids, v_firsts, publish_batch.payloads, publish_batch.headers,
                     publish_batch.dedup_keys) u (id, first, payload, header, key)
         where u.id = u.first;
@@ -3921,11 +3904,11 @@ begin
     return query
         insert into pgq.message (
             topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-            group_key, deliver_at, expires_at)
+            group_key, deliver_at, expires_at, publisher)
         select publish_batch.topic, publish_batch.priority, coalesce(u.header, '{}'), u.payload,
                publish_batch.sender, publish_batch.recipient, publish_batch.reply_to,
                publish_batch.correlation_id, publish_batch.group_key,
-               v_now + publish_batch.delay, v_now + publish_batch.expires_in
+               v_now + publish_batch.delay, v_now + publish_batch.expires_in, v_publisher
         from unnest(publish_batch.payloads, publish_batch.headers) u (payload, header)
         returning id;
 end
@@ -4038,27 +4021,6 @@ comment on function pgq.reply(bigint, jsonb, jsonb, text, pgq.caller) is
 revoke all on function pgq.reply(bigint, jsonb, jsonb, text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
--- sql/40_publish/require_topics.sql
-
--- Raises 42501 unless the caller may publish to all these topics. For the trigger, which runs with
--- the rights of whoever inserts, and so for everybody who may publish something.
-create or replace function pgq._require_topics(
-    topics text[], caller pgq.caller default current_user
-) returns void
-language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if not pgq._is_owner(caller) then
-        perform pgq._require_topic(caller, t) from unnest(topics) t;
-    end if;
-end
-$$;
-comment on function pgq._require_topics(text[], pgq.caller) is
-    'Raises 42501 unless the caller may publish to all these topics.';
-revoke all on function pgq._require_topics(text[], pgq.caller) from public;
-$pgq_script$;
-    execute $pgq_script$
 -- sql/40_publish/route.sql
 
 -- The one way into every queue: routes the messages of an INSERT or COPY.
@@ -4096,7 +4058,7 @@ declare
 begin
     -- Most publishes are of one message to known queues: what they need is read in one go.
     select n.id, n.topic, n.priority, n.headers, n.group_key, n.dedup_key, n.expires_at,
-           case when n.deliver_at > v_now then n.deliver_at end as due_at,
+           case when n.deliver_at > v_now then n.deliver_at end as due_at, n.publisher,
            exists (select from new_message offset 1) as many,
            n.priority not between -1000 and 1000 or jsonb_typeof(n.headers) <> 'object'
            or n.headers @? '$.*.type() ? (@ == "array" || @ == "object")' as refused,
@@ -4108,6 +4070,12 @@ begin
     limit 1;
     if not found then
         return null;
+    end if;
+    -- First of all, because what follows tells who receives the topic, or that nobody does. Who
+    -- inserts by itself is the publisher of all messages; here current_user is the owner.
+    if v_message.publisher <> current_user and not pgq._is_owner(v_message.publisher) then
+        perform pgq._require_topic(v_message.publisher, t.topic)
+        from (select distinct n.topic from new_message n) t;
     end if;
     if v_message.refused then
         perform pgq._refuse_message(v_message.priority, v_message.headers);
@@ -6431,10 +6399,10 @@ begin
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-        group_key, dedup_key, deliver_at, expires_at, published_at)
+        group_key, dedup_key, deliver_at, expires_at, published_at, publisher)
     select d.message_id, d.topic, d.priority, d.headers, d.payload, d.sender, d.recipient,
            d.reply_to, d.correlation_id, d.group_key, d.dedup_key, 'infinity', d.expires_at,
-           d.published_at
+           d.published_at, null
     from pgq.dead_letter d
     where d.dead_letter_id = any (v_letters)
       and not exists (select from pgq.message m where m.id = d.message_id);

@@ -30,10 +30,10 @@ begin
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-        group_key, dedup_key, deliver_at, expires_at, published_at)
+        group_key, dedup_key, deliver_at, expires_at, published_at, publisher)
     select d.message_id, d.topic, d.priority, d.headers, d.payload, d.sender, d.recipient,
            d.reply_to, d.correlation_id, d.group_key, d.dedup_key, 'infinity', d.expires_at,
-           d.published_at
+           d.published_at, null
     from pgq.dead_letter d
     where d.dead_letter_id = any (v_letters)
       and not exists (select from pgq.message m where m.id = d.message_id);

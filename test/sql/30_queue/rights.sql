@@ -13,7 +13,7 @@ select pgq.create_queue('one'), pgq.create_queue('two');
 select is(pgq.grant_queue('one', 'rights_a', 'publish'), true, 'a right is granted');
 select is(pgq.grant_queue('one', 'rights_a', 'publish'), false, 'once');
 select results_eq(
-    $$select queue, role::text, "right" from pgq.rights$$,
+    $$select queue, role::text collate "default", "right" from pgq.rights$$,
     $$values ('one', 'rights_a', 'publish')$$, 'the view tells it');
 select throws_ok($$select pgq.grant_queue('none', 'rights_a', 'publish')$$, 'QU001', null,
     'of a queue that does not exist there are no rights');
@@ -59,6 +59,19 @@ do $$ begin
 end $$;
 select is(t.outcome('rights_deputy', $$select pgq.claim('two')$$), 'ok',
     'members of the owner may do everything');
+
+-- who has published, by function, INSERT and reply
+select t.answer('rights_a', $$select pgq.publish('one', '"p"')$$);
+select t.answer('rights_a', $$select pgq.publish_batch('one', '{"\"p\""}')$$);
+set local role rights_a;
+insert into pgq.message (topic, payload, sender) values ('one', '"p"', 'somebody else');
+reset role;
+select pgq.publish('one', '"o"');
+select results_eq(
+    $$select payload #>> '{}', publisher, count(*)::int from pgq.message
+      where payload in ('"p"', '"o"') group by 1, 2 order by 1$$,
+    $$values ('o', null, 1), ('p', 'rights_a', 3)$$,
+    'a message says which role has published it, whoever calls itself its sender');
 
 -- the caller is not for the caller to say
 select is(
