@@ -3488,7 +3488,7 @@ begin
         raise exception 'rights cannot be changed under isolation level %',
             current_setting('transaction_isolation')
             using errcode = 'object_not_in_prerequisite_state',
-                  hint = 'Use READ COMMITTED: an old snapshot does not show all rights of the role.';
+                  hint = 'Use READ COMMITTED: an old snapshot does not show all rights.';
     end if;
     perform pgq._lock_rights();
     v_queue := pgq._queue(_change_right.queue);
@@ -4003,7 +4003,7 @@ begin
                 'pgq.compile_filter, pgq.header_equals, pgq.header_in, pgq.header_not_equals, '
                 'pgq.header_like, pgq.all_of, pgq.any_of, pgq.addressed_to, pgq.entity_filter'),
             (v_publish, 'execute on function pgq.publish, pgq.publish_batch, pgq.reply'),
-            -- For INSERT and COPY. Not the id, the era, the time and the publisher: those are given.
+            -- For INSERT and COPY. Not the id, the era, the time, the publisher: those are given.
             (v_publish, 'insert (topic, priority, headers, payload, sender, recipient, reply_to, '
                 'correlation_id, group_key, dedup_key, deliver_at, expires_at) on pgq.message'),
             (v_publish, 'usage on sequence pgq.message_id'),
@@ -4319,7 +4319,7 @@ begin
     end if;
     if not pgq._is_owner(caller) then
         -- The trigger asks for its rights; before that, a key would tell something.
-        v_publisher := caller;
+        v_publisher := caller::text;
         if v_publisher is null or dedup_key is not null then
             perform pgq._require_topic(caller, topic);
         end if;
@@ -4389,7 +4389,7 @@ begin
     end if;
     if not pgq._is_owner(caller) then
         -- The trigger asks for its rights; before that, a key would tell something.
-        v_publisher := caller;
+        v_publisher := caller::text;
         if v_publisher is null or dedup_keys is not null then
             perform pgq._require_topic(caller, topic);
         end if;

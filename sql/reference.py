@@ -75,7 +75,7 @@ select * from pgq.rights;
 | right | lets a role |
 |---|---|
 | publish | publish to every topic that the queue receives, by function, INSERT or COPY |
-| consume | claim, end and extend leases, peek, wait; read statistics, states, history, dead letters |
+| consume | claim, end and extend leases, peek, wait; read statistics, history, dead letters |
 | admin | both; alter, pause, resume, drop, replay, discard, subscribe and unsubscribe it |
 
 Rights are those of `current_user`: SET ROLE counts, members of a role have its rights (unless they

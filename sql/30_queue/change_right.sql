@@ -26,7 +26,7 @@ begin
         raise exception 'rights cannot be changed under isolation level %',
             current_setting('transaction_isolation')
             using errcode = 'object_not_in_prerequisite_state',
-                  hint = 'Use READ COMMITTED: an old snapshot does not show all rights of the role.';
+                  hint = 'Use READ COMMITTED: an old snapshot does not show all rights.';
     end if;
     perform pgq._lock_rights();
     v_queue := pgq._queue(_change_right.queue);

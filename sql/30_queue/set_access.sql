@@ -30,7 +30,7 @@ begin
                 'pgq.compile_filter, pgq.header_equals, pgq.header_in, pgq.header_not_equals, '
                 'pgq.header_like, pgq.all_of, pgq.any_of, pgq.addressed_to, pgq.entity_filter'),
             (v_publish, 'execute on function pgq.publish, pgq.publish_batch, pgq.reply'),
-            -- For INSERT and COPY. Not the id, the era, the time and the publisher: those are given.
+            -- For INSERT and COPY. Not the id, the era, the time, the publisher: those are given.
             (v_publish, 'insert (topic, priority, headers, payload, sender, recipient, reply_to, '
                 'correlation_id, group_key, dedup_key, deliver_at, expires_at) on pgq.message'),
             (v_publish, 'usage on sequence pgq.message_id'),

@@ -27,7 +27,7 @@ begin
     end if;
     if not pgq._is_owner(caller) then
         -- The trigger asks for its rights; before that, a key would tell something.
-        v_publisher := caller;
+        v_publisher := caller::text;
         if v_publisher is null or dedup_key is not null then
             perform pgq._require_topic(caller, topic);
         end if;

@@ -147,7 +147,7 @@ def test_restored_queues_are_sound(restored: psycopg.Connection) -> None:
 def test_rights_outlive_the_dump(
     here: embedded.Server, rights: None, restored: psycopg.Connection
 ) -> None:
-    assert restored.execute("select queue, role::text, \"right\" from pgq.rights").fetchall() == [
+    assert restored.execute('select queue, role::text, "right" from pgq.rights').fetchall() == [
         ("plain", "keeper", "admin")
     ]
     with psycopg.connect(here.dsn("restored", user="keeper"), autocommit=True) as keeper:
@@ -166,9 +166,7 @@ def test_the_rights_of_a_dropped_role_are_not_dumped(
     assert restored.execute(count).fetchone() == (1,)
 
 
-def test_a_restored_queue_takes_rights_back(
-    rights: None, restored: psycopg.Connection
-) -> None:
+def test_a_restored_queue_takes_rights_back(rights: None, restored: psycopg.Connection) -> None:
     assert restored.execute("select pgq.revoke_queue('plain', 'keeper', 'admin')").fetchone() == (
         True,
     )
