@@ -203,7 +203,9 @@ create table pgq.message (
     dedup_key      text,
     deliver_at     timestamptz,
     expires_at     timestamptz,
-    published_at   timestamptz not null default now()
+    published_at   timestamptz not null default now(),
+    -- Who inserts tells who it is, because nobody but the owner may write here: for the trigger.
+    publisher      text default current_user
 ) partition by list (era);
 
 -- Each partition has a key of its own: dump and restore need it, and the ring makes one key over
@@ -238,6 +240,8 @@ comment on column pgq.message.deliver_at is
     'Not before this. A moment of infinity stores the message and delivers it to nobody.';
 comment on column pgq.message.expires_at is 'Not delivered after this.';
 comment on column pgq.message.published_at is 'When the publishing transaction began.';
+comment on column pgq.message.publisher is
+    'The role that published it, which the sender cannot choose; null: the owner, by a function.';
 revoke all on table pgq.message, pgq.message_0, pgq.message_1, pgq.message_2 from public;
 $pgq_script$;
     execute $pgq_script$
@@ -355,7 +359,7 @@ comment on table pgq.lease is 'What is being worked on: the sets of one claim, a
 comment on column pgq.lease.lease_id is
     'The token that ack, nack, bury and extend need; made by _new_lease_id.';
 comment on column pgq.lease.part is
-    'Messages of one claim with another past have a row of their own: 1, 2, ...; 0 is the only row.';
+    'Messages of one claim with another past have a row of their own: 1, 2, ...; 0: the only row.';
 comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';
 comment on column pgq.lease.grouped is 'The messages are heads of ordering groups.';
 comment on column pgq.lease.holder is 'application_name of the claiming session.';
@@ -621,6 +625,38 @@ comment on table pgq.binding_hit is 'How often subscriptions match; the rows of 
 revoke all on table pgq.binding_hit from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/10_schema/28_queue_right.sql
+
+-- Who calls? A function with its owner's rights cannot ask for current_user, which is the owner,
+-- and must not ask for session_user or the setting "role": when a superuser analyzes a table, they
+-- say superuser, while the functions in that table's indexes run as the table's owner. So the
+-- caller is a parameter, current_user by default: defaults are evaluated and domains are checked
+-- before the function begins, with the caller's own identity, and no other value passes.
+create domain pgq.caller as name not null
+    constraint caller_is_current_user check (value = current_user);
+comment on domain pgq.caller is
+    'The role that calls a function: leave it out. It is current_user, and can be nothing else.';
+-- Nobody needs it to call a function. With it one could store values, to be used by another role.
+revoke all on type pgq.caller from public;
+
+create table pgq.queue_right (
+    queue_id int not null,
+    -- By oid, so that a later role of the same name inherits nothing; shown and dumped by name.
+    role     regrole not null,
+    "right"  text not null,
+    constraint queue_right_pkey primary key (queue_id, role, "right"),
+    constraint queue_right_queue_exists foreign key (queue_id) references pgq.queue
+        on delete cascade,
+    constraint queue_right_known check ("right" in ('publish', 'consume', 'admin'))
+);
+comment on table pgq.queue_right is 'What roles may do with queues: written by grant and revoke.';
+comment on column pgq.queue_right.role is 'The role; its members have the right too.';
+comment on column pgq.queue_right."right" is
+    'publish: to the topics that the queue receives; consume: claim and look; admin: both, and '
+    'change or drop the queue.';
+revoke all on table pgq.queue_right from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/10_schema/28_staged.sql
 
 -- Unlogged, because a crash may cost what is staged: whoever publishes it says how much there has
@@ -698,6 +734,7 @@ $pgq_script$;
 -- sql/10_schema/99_dump.sql
 
 -- What pg_dump has to carry: all state, but not what is learnt again (routes, compiled filters).
+-- Not the rights of roles that are gone: their numbers may be those of others elsewhere.
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/00_filter_error.sql
@@ -763,12 +800,12 @@ begin
         -- a # directly after a # adds nothing; a # in front carries its dot behind it
         if v_word = '#' then
             v_regex := v_regex || case
-                when v_last is null then '(?:[^.]+\.)*'
+                when v_last is null then E'(?:[^.]+\\.)*'
                 when v_last = '#' then ''
-                else '(?:\.[^.]+)*' end;
+                else E'(?:\\.[^.]+)*' end;
         else
             v_regex := v_regex
-                || case when v_last is null or v_regex = '(?:[^.]+\.)*' then '' else '\.' end
+                || case when v_last is null or v_regex = E'(?:[^.]+\\.)*' then '' else E'\\.' end
                 || case when v_word = '*' then '[^.]+' else pgq._regex_quote(v_word) end;
         end if;
         v_last := v_word;
@@ -777,7 +814,7 @@ begin
         perform pgq._filter_error('the topic pattern is empty', 'the topic pattern',
             'Write # to match every topic.');
     end if;
-    return case when v_regex = '(?:[^.]+\.)*' then '^' else '^' || v_regex || '$' end;
+    return case when v_regex = E'(?:[^.]+\\.)*' then '^' else '^' || v_regex || '$' end;
 end
 $$;
 comment on function pgq._topic_regex(text) is
@@ -790,7 +827,8 @@ $pgq_script$;
 -- Does a topic match an AMQP pattern? The one meaning of wildcards: subscriptions use it too.
 create function pgq.matches_topic(pattern text, topic text)
 returns boolean
-language sql immutable strict parallel safe
+language sql immutable strict parallel safe security definer
+set search_path = pg_catalog, pg_temp
 return topic operator(pg_catalog.~) pgq._topic_regex(pattern);
 comment on function pgq.matches_topic(text, text) is
     'Whether the topic matches the pattern: * is exactly one word, # is zero or more words,
@@ -879,7 +917,7 @@ declare
 begin
     case operator
         when 'like', 'ilike' then
-            if pattern ~ '^(?:[^\\]|\\.)*\\$' then
+            if pattern ~ E'^(?:[^\\\\]|\\\\.)*\\\\$' then
                 return null;
             end if;
             select coalesce(string_agg(case
@@ -888,10 +926,10 @@ begin
                     when t.part[3] is not null then '.'
                     else pgq._regex_quote(t.part[4]) end, '' order by t.position), '')
             into v_regex
-            from regexp_matches(pattern, '\\(.)|(%+)|(_)|([^\\%_]+)', 'g')
+            from regexp_matches(pattern, E'\\\\(.)|(%+)|(_)|([^\\\\%_]+)', 'g')
                 with ordinality as t (part, position);
         when 'wildcard' then
-            if pattern !~ '^(?:[^\\]|\\[*\\])*$' then
+            if pattern !~ E'^(?:[^\\\\]|\\\\[*\\\\])*$' then
                 return null;
             end if;
             select coalesce(string_agg(case
@@ -899,7 +937,7 @@ begin
                     when t.part[2] is not null then '.*'
                     else pgq._regex_quote(t.part[3]) end, '' order by t.position), '')
             into v_regex
-            from regexp_matches(pattern, '\\([*\\])|(\*+)|([^\\*]+)', 'g')
+            from regexp_matches(pattern, E'\\\\([*\\\\])|(\\*+)|([^\\\\*]+)', 'g')
                 with ordinality as t (part, position);
         when 'topic' then
             return pgq._topic_regex(pattern);
@@ -912,7 +950,7 @@ begin
     end case;
     -- an open end needs no anchor, and is cheaper without
     return case when v_regex like '.*%' then substr(v_regex, 3) || '$'
-        when v_regex ~ '[^\\]\.\*$' then '^' || left(v_regex, -2)
+        when v_regex ~ E'[^\\\\]\\.\\*$' then '^' || left(v_regex, -2)
         else '^' || v_regex || '$' end;
 end
 $$;
@@ -945,9 +983,9 @@ begin
             format('A pattern has at most %s characters.', v_limit));
     elsif operator in ('prefix', 'substr') then
         return;
-    elsif operator in ('regex', 'iregex') and v_pattern ~ '^(?:[^\\]|\\[^1-9])*\\[1-9]' then
+    elsif operator in ('regex', 'iregex') and v_pattern ~ E'^(?:[^\\\\]|\\\\[^1-9])*\\\\[1-9]' then
         perform pgq._filter_error('back-references are not supported', at,
-            'Write the regular expression without \1 to \9.');
+            E'Write the regular expression without \\1 to \\9.');
     end if;
     begin
         v_regex := pgq._filter_pattern(operator, v_pattern);
@@ -962,8 +1000,8 @@ begin
     end;
     if v_regex is null then
         perform pgq._filter_error('the pattern has a stray backslash', at, case operator
-            when 'wildcard' then 'Write \* for a star and \\ for a backslash.'
-            else 'Write \\ for a backslash, \% and \_ for the characters % and _.' end);
+            when 'wildcard' then E'Write \\* for a star and \\\\ for a backslash.'
+            else E'Write \\\\ for a backslash, \\% and \\_ for the characters % and _.' end);
     end if;
 end
 $$;
@@ -1000,8 +1038,8 @@ begin
         end if;
         return jsonb_build_object('now', v_seconds);
     end if;
-    if jsonb_typeof(operand) is distinct from 'string' or v_text !~ ('^\d{4}-\d{2}-\d{2}'
-            '([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$') then
+    if jsonb_typeof(operand) is distinct from 'string' or v_text !~ (E'^\\d{4}-\\d{2}-\\d{2}'
+            || E'([T ]\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,6})?)?( ?(Z|[+-]\\d{2}(:?\\d{2})?))?)?$') then
         perform pgq._filter_error('the operand must be a timestamp', at, v_hint);
     end if;
     return to_jsonb(extract(epoch from v_text::timestamptz));
@@ -1443,7 +1481,7 @@ begin
         end if;
         v_operand := to_jsonb(
             case v_name when 'suffix' then '%' else '' end
-            || regexp_replace(v_operand ->> 'equals-ignore-case', '([\\%_])', '\\\1', 'g')
+            || regexp_replace(v_operand ->> 'equals-ignore-case', E'([\\\\%_])', E'\\\\\\1', 'g')
             || case v_name when 'prefix' then '%' else '' end);
         v_name := 'ilike';
     elsif v_name = 'equals-ignore-case' then
@@ -1919,10 +1957,10 @@ begin
         when operator = 'prefix' then ' starts with ' || to_json(pattern)::text
         when operator = 'substr' and pattern = '' then ' starts with ""'
         when operator = 'substr' then format(' like_regex %s flag "q"', to_json(pattern))
-        when operator = 'like' and pattern ~ '^[^\\%_]*$' then ' == ' || to_json(pattern)::text
-        when operator = 'like' and pattern ~ '^[^\\%_]*%+$'
+        when operator = 'like' and pattern ~ E'^[^\\\\%_]*$' then ' == ' || to_json(pattern)::text
+        when operator = 'like' and pattern ~ E'^[^\\\\%_]*%+$'
             then ' starts with ' || to_json(rtrim(pattern, '%'))::text
-        when operator = 'wildcard' and pattern ~ '^[^\\*]*\*+$'
+        when operator = 'wildcard' and pattern ~ E'^[^\\\\*]*\\*+$'
             then ' starts with ' || to_json(rtrim(pattern, '*'))::text
         -- flag s: a dot matches a newline too, as everywhere else in PostgreSQL
         else format(' like_regex %s flag "%s"', to_json(pgq._filter_pattern(operator, pattern)),
@@ -2302,7 +2340,7 @@ create function pgq.matches(
     attempt int default 1, published_at timestamptz default null,
     expires_at timestamptz default null, id bigint default null)
 returns boolean
-language plpgsql stable parallel unsafe
+language plpgsql stable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2328,7 +2366,7 @@ create function pgq.compile_filter(
     filter jsonb, out scope text, out path jsonpath, out tree jsonb, out operands jsonb,
     out operand_count int)
 returns setof record
-language plpgsql immutable parallel unsafe
+language plpgsql immutable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -2358,7 +2396,7 @@ as $$
 begin
     if key is null or key = '' then
         perform pgq._filter_error('the header key is missing', 'key', 'Name a header.');
-    elsif key ~ '\.' then
+    elsif key ~ E'\\.' then
         perform pgq._filter_error('invalid key ' || left(to_json(key)::text, 64), 'key',
             'A header key has no dots; write {"$path": ["headers", "a.b"], "$eq": ...} instead.');
     end if;
@@ -2377,7 +2415,7 @@ $pgq_script$;
 -- Builds a filter: the header is this text.
 create function pgq.header_equals(key text, value text)
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2400,7 +2438,7 @@ $pgq_script$;
 -- Builds a filter: the header is one of these texts.
 create function pgq.header_in(key text, "values" text[])
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2424,7 +2462,7 @@ $pgq_script$;
 create function pgq.header_not_equals(
     key text, value text, include_missing boolean default false)
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2450,7 +2488,7 @@ $pgq_script$;
 -- Builds a filter: the header matches this SQL pattern.
 create function pgq.header_like(key text, pattern text)
 returns jsonb
-language plpgsql immutable parallel unsafe
+language plpgsql immutable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -2526,7 +2564,7 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Shorten it; what varies from message to message belongs into a header.';
     end if;
-    if topic !~ '^[^[:space:][:cntrl:].*#]+(\.[^[:space:][:cntrl:].*#]+)*$' then
+    if topic !~ E'^[^[:space:][:cntrl:].*#]+(\\.[^[:space:][:cntrl:].*#]+)*$' then
         raise exception 'invalid topic "%"', topic
             using errcode = 'invalid_parameter_value',
                   hint = 'Use words separated by single dots, without spaces, * and #.';
@@ -2620,6 +2658,41 @@ comment on function pgq._first_ids(int8multirange, bigint) is 'The n lowest ids 
 revoke all on function pgq._first_ids(int8multirange, bigint) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/25_core/is_owner.sql
+
+-- May the caller do everything? For functions that run with their owner's rights: the owner, its
+-- members and superusers may. An expression that is inlined, because it is asked by every call.
+create function pgq._is_owner(caller name) returns boolean
+language sql stable parallel safe
+return coalesce(caller = current_user or pg_has_role(caller, current_user, 'usage'), false);
+comment on function pgq._is_owner(name) is 'May the caller do everything?';
+revoke all on function pgq._is_owner(name) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/25_core/is_received.sql
+
+-- Does one of these queues receive such a message, by its bindings of today?
+create function pgq._is_received(queues int[], message pgq.message) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (
+        select from pgq.binding b
+        where b.queue_id = any (queues)
+          and (b.regex is null and b.pattern = message.topic or message.topic ~ b.regex)
+          and pgq._test_filter(
+              b.path, b.scope, message.headers, message.payload, message.topic, message.priority,
+              message.sender, message.recipient, message.reply_to, message.correlation_id,
+              message.group_key, 1, message.published_at, message.expires_at, message.id,
+              pgq.now()));
+end
+$$;
+comment on function pgq._is_received(int[], pgq.message) is
+    'Does one of these queues receive such a message?';
+revoke all on function pgq._is_received(int[], pgq.message) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/25_core/keep_filter.sql
 
 -- A filter in compiled form, kept in the cache for the next time.
@@ -2671,6 +2744,24 @@ comment on function pgq._lease_second(timestamptz) is
 revoke all on function pgq._lease_second(timestamptz) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/25_core/lose_lease.sql
+
+-- Raises QU003: one answer for a lease that is gone and for one of a queue not to be seen.
+create function pgq._lose_lease(lease_id bigint) returns void
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception 'lease % is lost', coalesce(lease_id::text, 'null')
+        using errcode = 'QU003',
+              hint = 'It was ended, or it expired and its messages are with another consumer. '
+                  'Ask for a longer lease, or extend it while you work.';
+end
+$$;
+comment on function pgq._lose_lease(bigint) is 'Raises QU003.';
+revoke all on function pgq._lose_lease(bigint) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/25_core/now.sql
 
 -- The clock of all leases, delays and expiries. Tests replace this one function.
@@ -2702,6 +2793,25 @@ end
 $$;
 comment on function pgq._queue(text) is 'The queue of that name, or QU001.';
 revoke all on function pgq._queue(text) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/25_core/queue_for.sql
+
+-- The queue of that name, for a caller who has the right to it.
+create function pgq._queue_for(caller name, "right" text, name text) returns pgq.queue
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, _queue_for.right, _queue_for.name);
+    end if;
+    return pgq._queue(_queue_for.name);
+end
+$$;
+comment on function pgq._queue_for(name, text, text) is
+    'The queue of that name, for a caller who has the right to it.';
+revoke all on function pgq._queue_for(name, text, text) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/25_core/rank.sql
@@ -2765,6 +2875,97 @@ comment on function pgq._refuse_snapshot() is
 revoke all on function pgq._refuse_snapshot() from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/25_core/require.sql
+
+-- Raises 42501 unless the caller, who is not the owner, has the right to the queue. One answer for
+-- a queue that it may not use and for one that is not there.
+create function pgq._require(caller name, "right" text, queue text) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (
+        select from pgq.queue q
+        join pgq.queue_right r on r.queue_id = q.queue_id
+        where q.name = _require.queue and r.right in (_require.right, 'admin')
+          and pg_has_role(_require.caller, r.role, 'usage'))
+    then
+        raise exception 'permission denied for queue "%"', coalesce(queue, '<null>')
+            using errcode = 'insufficient_privilege',
+                  hint = format('If there is such a queue, its owner can grant you the right: '
+                      'pgq.grant_queue(queue, role, %L).', _require.right);
+    end if;
+end
+$$;
+comment on function pgq._require(name, text, text) is
+    'Raises 42501 unless the caller has the right to the queue.';
+revoke all on function pgq._require(name, text, text) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/25_core/require_lease.sql
+
+-- Raises QU003 unless the caller, who is not the owner, may consume the queue of the lease: tokens
+-- are numbers that can be guessed.
+create function pgq._require_lease(caller name, lease_id bigint) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (
+        select from pgq.lease l
+        join pgq.queue_right r on r.queue_id = l.queue_id
+        where l.lease_id = _require_lease.lease_id and r.right in ('consume', 'admin')
+          and pg_has_role(_require_lease.caller, r.role, 'usage'))
+    then
+        perform pgq._lose_lease(lease_id);
+    end if;
+end
+$$;
+comment on function pgq._require_lease(name, bigint) is
+    'Raises QU003 unless the caller may consume the queue of the lease.';
+revoke all on function pgq._require_lease(name, bigint) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/25_core/require_topic.sql
+
+-- Raises 42501 unless the caller, who is not the owner, may publish to a queue that receives the
+-- topic, whatever its filter. One answer for a topic that it may not use and for one that nobody
+-- receives.
+create function pgq._require_topic(caller name, topic text) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if exists (
+        select from pgq.binding b
+        join pgq.queue_right r on r.queue_id = b.queue_id
+        where b.pattern = _require_topic.topic and b.regex is null
+          and r.right in ('publish', 'admin')
+          and pg_has_role(_require_topic.caller, r.role, 'usage'))
+    then
+        return;
+    end if;
+    -- Patterns only of the queues that the caller may publish to.
+    if exists (
+        select from pgq.queue_right r
+        join pgq.binding b on b.queue_id = r.queue_id
+        where r.right in ('publish', 'admin')
+          and pg_has_role(_require_topic.caller, r.role, 'usage')
+          and _require_topic.topic ~ b.regex)
+    then
+        return;
+    end if;
+    raise exception 'permission denied for topic "%"', topic
+        using errcode = 'insufficient_privilege',
+              hint = 'If a queue receives it, its owner can grant you the right: '
+                  'pgq.grant_queue(queue, role, ''publish'').';
+end
+$$;
+comment on function pgq._require_topic(name, text) is
+    'Raises 42501 unless the caller may publish to a queue that receives the topic.';
+revoke all on function pgq._require_topic(name, text) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/25_core/set_of.sql
 
 -- The set of the given ids.
@@ -2824,6 +3025,27 @@ end;
 comment on function pgq._slice_ranges(int8multirange, int, int) is
     'The part of a set of ids that belongs to a slice.';
 revoke all on function pgq._slice_ranges(int8multirange, int, int) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/25_core/visible_queues.sql
+
+-- The queues that the caller may consume; null: all of them, for the owner.
+create function pgq._visible_queues(caller name) returns int[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if pgq._is_owner(caller) then
+        return null;
+    end if;
+    return array(
+        select distinct r.queue_id from pgq.queue_right r
+        where r.right in ('consume', 'admin')
+          and pg_has_role(_visible_queues.caller, r.role, 'usage'));
+end
+$$;
+comment on function pgq._visible_queues(name) is 'The queues that the caller may consume.';
+revoke all on function pgq._visible_queues(name) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/28_set/add_ready.sql
@@ -3328,13 +3550,14 @@ create function pgq.alter_queue(
     set_size int default null,
     journal text default null,
     on_dead text default null,
-    suggestions boolean default null
+    suggestions boolean default null,
+    caller pgq.caller default current_user
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(alter_queue.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', alter_queue.name);
     v_before text[];
 begin
     -- Lock first: two changes of one queue must not overwrite each other.
@@ -3379,27 +3602,31 @@ end
 $$;
 comment on function pgq.alter_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
-    text, text, boolean) is
+    text, text, boolean, pgq.caller) is
     'Changes the given parts of a queue''s policy; null keeps a part, lane_keys => ''{}'' removes '
     'the lanes. Works on a queue with messages.';
 revoke all on function pgq.alter_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
-    text, text, boolean)
+    text, text, boolean, pgq.caller)
     from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/alter_subscription.sql
 
 -- Gives a subscription another filter; the next publish follows it.
-create function pgq.alter_subscription(subscriber text, pattern text, filter jsonb)
-returns void
+create function pgq.alter_subscription(
+    subscriber text, pattern text, filter jsonb, caller pgq.caller default current_user
+) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(subscriber);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', subscriber);
     v_filter pgq.filter;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_pattern(caller, pattern, pgq._pattern_regex(pattern));
+    end if;
     if filter is not null and filter <> '{}' then
         v_filter := pgq._find_filter(filter, null);
     end if;
@@ -3414,10 +3641,64 @@ begin
     perform pgq._rerouted();
 end
 $$;
-comment on function pgq.alter_subscription(text, text, jsonb) is
+comment on function pgq.alter_subscription(text, text, jsonb, pgq.caller) is
     'Gives a subscription another filter, null for none. The next publish follows it; what the '
     'queue has received stays in it.';
-revoke all on function pgq.alter_subscription(text, text, jsonb) from public;
+revoke all on function pgq.alter_subscription(text, text, jsonb, pgq.caller) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/30_queue/change_right.sql
+
+-- Adds a right or takes it away; false if that changes nothing.
+create function pgq._change_right(
+    queue text, role name, "right" text, granted boolean
+) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue;
+    v_role regrole;
+    v_changed boolean;
+begin
+    if _change_right.right is null
+       or _change_right.right not in ('publish', 'consume', 'admin')
+    then
+        raise exception 'unknown right "%"', coalesce(_change_right.right, '<null>')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Use publish, consume, or admin, which is both and more.';
+    end if;
+    select a.oid::regrole into v_role from pg_roles a where a.rolname = _change_right.role;
+    if not found then
+        raise exception 'role "%" does not exist', coalesce(_change_right.role, '<null>')
+            using errcode = 'undefined_object', hint = 'Create it with CREATE ROLE.';
+    end if;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'rights cannot be changed under isolation level %',
+            current_setting('transaction_isolation')
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'Use READ COMMITTED: an old snapshot does not show all rights.';
+    end if;
+    perform pgq._lock_rights();
+    v_queue := pgq._queue(_change_right.queue);
+    perform pgq._sweep_rights();
+    if granted then
+        insert into pgq.queue_right (queue_id, role, "right")
+        values (v_queue.queue_id, v_role, _change_right.right)
+        on conflict on constraint queue_right_pkey do nothing;
+    else
+        delete from pgq.queue_right r
+        where r.queue_id = v_queue.queue_id and r.role = v_role
+          and r.right = _change_right.right;
+    end if;
+    v_changed := found;
+    perform pgq._set_access(v_role);
+    return v_changed;
+end
+$$;
+comment on function pgq._change_right(text, name, text, boolean) is
+    'Adds a right or takes it away.';
+revoke all on function pgq._change_right(text, name, text, boolean) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/check_policy.sql
@@ -3589,13 +3870,20 @@ $pgq_script$;
 -- sql/30_queue/drop_queue.sql
 
 -- Drops an empty queue; one with messages only by force.
-create function pgq.drop_queue(name text, force boolean default false) returns boolean
+create function pgq.drop_queue(
+    name text, force boolean default false, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(drop_queue.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', drop_queue.name);
+    v_roles regrole[];
 begin
+    -- Nobody gets a right to the queue meanwhile.
+    perform pgq._lock_rights();
+    v_roles := array(
+        select distinct r.role from pgq.queue_right r where r.queue_id = v_queue.queue_id);
     if not drop_queue.force and (
         exists (select from pgq.ready r where r.queue_id = v_queue.queue_id)
         or exists (select from pgq.scheduled s where s.queue_id = v_queue.queue_id)
@@ -3614,13 +3902,14 @@ begin
     perform pgq._rerouted();
     -- What a transaction in flight may still add for this queue is swept by maintain().
     perform pgq._sweep_queue(v_queue.queue_id);
+    perform pgq._set_access(r) from unnest(v_roles) r;
     return true;
 end
 $$;
-comment on function pgq.drop_queue(text, boolean) is
+comment on function pgq.drop_queue(text, boolean, pgq.caller) is
     'Drops a queue. One that still holds messages or dead letters is dropped only by force, and '
     'they are gone with it. False if somebody else dropped it meanwhile.';
-revoke all on function pgq.drop_queue(text, boolean) from public;
+revoke all on function pgq.drop_queue(text, boolean, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/entity_filter.sql
@@ -3633,7 +3922,7 @@ create function pgq.entity_filter(
     from_filter_types text[] default null,
     to_filter_types text[] default null
 ) returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -3701,6 +3990,41 @@ comment on function pgq._entity_test(text, text[], text[]) is 'The alternatives 
 revoke all on function pgq._entity_test(text, text[], text[]) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/30_queue/grant_queue.sql
+
+-- Gives a role a right to a queue; false if it has it.
+create function pgq.grant_queue(queue text, role name, "right" text) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return pgq._change_right(queue, role, grant_queue.right, true);
+end
+$$;
+comment on function pgq.grant_queue(text, name, text) is
+    'Gives a role and its members a right to a queue. publish: to publish to every topic that the '
+    'queue receives. consume: to claim from it and to look at it. admin: both, and to alter, '
+    'pause, subscribe, replay, discard and drop it. The role also gets the privileges that it '
+    'needs to call the functions of that right. False if it has the right.';
+revoke all on function pgq.grant_queue(text, name, text) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/30_queue/lock_rights.sql
+
+-- Changes of rights wait for each other: PostgreSQL itself fails when two sessions change the
+-- privileges of one object at once.
+create function pgq._lock_rights() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pg_advisory_xact_lock(hashtextextended('pgq.right', 0));
+end
+$$;
+comment on function pgq._lock_rights() is 'Lets changes of rights wait for each other.';
+revoke all on function pgq._lock_rights() from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/30_queue/pattern_regex.sql
 
 -- The regular expression of a topic pattern, null for a plain topic; raises for a bad pattern.
@@ -3715,7 +4039,7 @@ begin
     end if;
     -- A pattern is no filter, and neither is its error.
     if length(pattern) > 255 or pattern !~
-        '^([^[:space:][:cntrl:].*#]+|[*#])(\.([^[:space:][:cntrl:].*#]+|[*#]))*$'
+        E'^([^[:space:][:cntrl:].*#]+|[*#])(\\.([^[:space:][:cntrl:].*#]+|[*#]))*$'
     then
         raise exception 'invalid topic pattern "%"', left(pattern, 80)
             using errcode = 'invalid_parameter_value',
@@ -3733,21 +4057,54 @@ $pgq_script$;
 -- sql/30_queue/pause.sql
 
 -- Claims return nothing until resume; false if the queue was paused already.
-create function pgq.pause(name text) returns boolean
+create function pgq.pause(
+    name text, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(pause.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', pause.name);
 begin
     update pgq.queue q set paused = true where q.queue_id = v_queue.queue_id and not q.paused;
     return found;
 end
 $$;
-comment on function pgq.pause(text) is
+comment on function pgq.pause(text, pgq.caller) is
     'Stops delivery: claims return nothing until resume. Publishing and acknowledging go on. '
     'False if the queue was paused already.';
-revoke all on function pgq.pause(text) from public;
+revoke all on function pgq.pause(text, pgq.caller) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/30_queue/require_pattern.sql
+
+-- Raises 42501 unless the caller, who is not the owner, administers a queue that receives all of
+-- what the pattern stands for: a subscription must bring nobody what it could not have before,
+-- neither messages to read nor topics to publish to.
+create function pgq._require_pattern(caller name, pattern text, regex text)
+returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (
+        select from pgq.queue_right r
+        join pgq.binding b on b.queue_id = r.queue_id
+        where r.right = 'admin' and pg_has_role(_require_pattern.caller, r.role, 'usage')
+          and b.path is null
+          and (b.pattern = _require_pattern.pattern
+               or (_require_pattern.regex is null and _require_pattern.pattern ~ b.regex)))
+    then
+        raise exception 'permission denied for topic "%"', pattern
+            using errcode = 'insufficient_privilege',
+                  hint = 'You can subscribe to what a queue that you administer receives without '
+                      'a filter; the owner of pgq can subscribe your queue to anything.';
+    end if;
+end
+$$;
+comment on function pgq._require_pattern(name, text, text) is
+    'Raises 42501 unless the caller administers a queue that receives what the pattern stands for.';
+revoke all on function pgq._require_pattern(name, text, text) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/rerouted.sql
@@ -3775,12 +4132,14 @@ $pgq_script$;
 -- sql/30_queue/resume.sql
 
 -- Delivery goes on; false if the queue was not paused.
-create function pgq.resume(name text) returns boolean
+create function pgq.resume(
+    name text, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(resume.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', resume.name);
 begin
     update pgq.queue q set paused = false where q.queue_id = v_queue.queue_id and q.paused;
     if not found then
@@ -3790,9 +4149,90 @@ begin
     return true;
 end
 $$;
-comment on function pgq.resume(text) is
+comment on function pgq.resume(text, pgq.caller) is
     'Lets a paused queue deliver again. False if it was not paused.';
-revoke all on function pgq.resume(text) from public;
+revoke all on function pgq.resume(text, pgq.caller) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/30_queue/revoke_queue.sql
+
+-- Takes a right to a queue away from a role; false if it does not have it.
+create function pgq.revoke_queue(queue text, role name, "right" text) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return pgq._change_right(queue, role, revoke_queue.right, false);
+end
+$$;
+comment on function pgq.revoke_queue(text, name, text) is
+    'Takes a right to a queue away from a role, and the privileges that it needs no more. What it '
+    'has by another right or as a member of another role it keeps. False if it does not have '
+    'the right.';
+revoke all on function pgq.revoke_queue(text, name, text) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/30_queue/set_access.sql
+
+-- Gives a role the privileges that its rights need, and takes away those that they do not.
+create function pgq._set_access(role regrole) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_name name;
+    v_rights text[] := array(
+        select distinct r.right from pgq.queue_right r where r.role = _set_access.role);
+    v_any constant text[] := '{publish,consume,admin}';
+    v_publish constant text[] := '{publish,admin}';
+    v_consume constant text[] := '{consume,admin}';
+    v_admin constant text[] := '{admin}';
+    v_access record;
+begin
+    -- An old snapshot does not show all rights. A privilege that is left without one does nothing.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return;
+    end if;
+    select a.rolname into v_name from pg_roles a where a.oid = _set_access.role;
+    if not found then
+        return;  -- dropped, and its privileges with it
+    end if;
+    for v_access in
+        select p.privileges, p.rights && v_rights as needed
+        from (values
+            (v_any, 'usage on schema pgq'),
+            (v_any, 'select on pgq.rights'),
+            (v_any, 'execute on function pgq.version, pgq.now, pgq.matches, pgq.matches_topic, '
+                'pgq.compile_filter, pgq.header_equals, pgq.header_in, pgq.header_not_equals, '
+                'pgq.header_like, pgq.all_of, pgq.any_of, pgq.addressed_to, pgq.entity_filter'),
+            (v_publish, 'execute on function pgq.publish, pgq.publish_batch, pgq.reply'),
+            -- For INSERT and COPY. Not the id, the era, the time, the publisher: those are given.
+            (v_publish, 'insert (topic, priority, headers, payload, sender, recipient, reply_to, '
+                'correlation_id, group_key, dedup_key, deliver_at, expires_at) on pgq.message'),
+            (v_publish, 'usage on sequence pgq.message_id'),
+            (v_publish, 'select on sequence pgq.era_number'),
+            (v_consume, 'execute on function pgq.claim, pgq.ack, pgq.nack, pgq.bury, pgq.extend, '
+                'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.seen, '
+                'pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, pgq.hold, '
+                'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
+                'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '
+                'pgq.stream_end'),
+            (v_consume, 'select on pgq.queue_stats, pgq.message_state, pgq.dead_letter, '
+                'pgq.subscription, pgq.filter_stats, pgq._visible_queue'),
+            (v_admin, 'execute on function pgq.alter_queue, pgq.drop_queue, pgq.pause, pgq.resume, '
+                'pgq.subscribe, pgq.unsubscribe, pgq.unsubscribe_all, pgq.alter_subscription, '
+                'pgq.replay, pgq.discard')
+        ) p (rights, privileges)
+    loop
+        execute format(
+            case when v_access.needed then 'grant %s to %I' else 'revoke %s from %I' end,
+            v_access.privileges, v_name);
+    end loop;
+end
+$$;
+comment on function pgq._set_access(regrole) is
+    'Gives a role the privileges that its rights need, and no others.';
+revoke all on function pgq._set_access(regrole) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/subscribe.sql
@@ -3803,7 +4243,8 @@ create function pgq.subscribe(
     pattern text,
     filter jsonb default null,
     since timestamptz default null,
-    since_id bigint default null
+    since_id bigint default null,
+    caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -3816,6 +4257,10 @@ declare
     v_binding pgq.binding;
 begin
     perform pgq._check_topic(subscriber);
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'admin', subscriber);
+        perform pgq._require_pattern(caller, pattern, v_regex);
+    end if;
     if filter is not null and filter <> '{}' then
         v_filter := pgq._find_filter(filter, null);
     end if;
@@ -3849,13 +4294,14 @@ begin
     return true;
 end
 $$;
-comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint) is
+comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.caller) is
     'Lets the queue named subscriber (made if new) receive the topics that match the pattern: '
     'words separated by dots, * is one word, # is any number of words. A filter is evaluated once, '
     'when a message is published. Starts with the next message, or with what the log still has '
     'since a time or a message id; publishing waits while those are added. False if the '
     'subscription is there already.';
-revoke all on function pgq.subscribe(text, text, jsonb, timestamptz, bigint) from public;
+revoke all on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.caller)
+    from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/sweep_queue.sql
@@ -3882,14 +4328,37 @@ comment on function pgq._sweep_queue(int) is 'Removes all that belonged to a dro
 revoke all on function pgq._sweep_queue(int) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/30_queue/sweep_rights.sql
+
+-- Forgets the rights of roles that were dropped, or deprived of everything by DROP OWNED.
+create function pgq._sweep_rights() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from pgq.queue_right r
+    where not exists (
+        select from pg_namespace n cross join lateral aclexplode(n.nspacl) a
+        where n.nspname = 'pgq' and a.grantee = r.role and a.privilege_type = 'USAGE');
+end
+$$;
+comment on function pgq._sweep_rights() is 'Forgets the rights of roles that cannot use them.';
+revoke all on function pgq._sweep_rights() from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/30_queue/unsubscribe.sql
 
 -- Removes a binding; false if it was not there.
-create function pgq.unsubscribe(subscriber text, pattern text) returns boolean
+create function pgq.unsubscribe(
+    subscriber text, pattern text, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'admin', subscriber);
+    end if;
     delete from pgq.binding b using pgq.queue q
     where q.name = subscriber and b.queue_id = q.queue_id and b.pattern = unsubscribe.pattern;
     if not found then
@@ -3899,21 +4368,26 @@ begin
     return true;
 end
 $$;
-comment on function pgq.unsubscribe(text, text) is
+comment on function pgq.unsubscribe(text, text, pgq.caller) is
     'Ends a subscription: what the queue has received stays in it. False if there was none.';
-revoke all on function pgq.unsubscribe(text, text) from public;
+revoke all on function pgq.unsubscribe(text, text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/unsubscribe_all.sql
 
 -- Removes all subscriptions of a queue; returns how many.
-create function pgq.unsubscribe_all(subscriber text) returns int
+create function pgq.unsubscribe_all(
+    subscriber text, caller pgq.caller default current_user
+) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_count int;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'admin', subscriber);
+    end if;
     -- The topic of its own name is what makes it a queue: only drop_queue ends that.
     delete from pgq.binding b using pgq.queue q
     where q.name = subscriber and b.queue_id = q.queue_id and b.counted;
@@ -3924,9 +4398,9 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.unsubscribe_all(text) is
+comment on function pgq.unsubscribe_all(text, pgq.caller) is
     'Ends all subscriptions of a queue and returns how many there were.';
-revoke all on function pgq.unsubscribe_all(text) from public;
+revoke all on function pgq.unsubscribe_all(text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/dedup.sql
@@ -4065,7 +4539,8 @@ create function pgq.publish(
     reply_to text default null,
     correlation_id text default null,
     group_key text default null,
-    dedup_key text default null
+    dedup_key text default null,
+    caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -4073,9 +4548,17 @@ as $$
 declare
     v_id bigint := nextval('pgq.message_id');
     v_first bigint;
+    v_publisher text;
 begin
     if topic is null then
         perform pgq._check_topic(topic);
+    end if;
+    if not pgq._is_owner(caller) then
+        -- The trigger asks for its rights; before that, a key would tell something.
+        v_publisher := caller::text;
+        if v_publisher is null or dedup_key is not null then
+            perform pgq._require_topic(caller, topic);
+        end if;
     end if;
     if payload is null or priority is null or priority not between -1000 and 1000
        or delay < interval '0' or expires_in <= interval '0'
@@ -4090,21 +4573,22 @@ begin
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-        group_key, dedup_key, deliver_at, expires_at)
+        group_key, dedup_key, deliver_at, expires_at, publisher)
     values (
         v_id, publish.topic, publish.priority, coalesce(publish.headers, '{}'), publish.payload,
         publish.sender, publish.recipient, publish.reply_to, publish.correlation_id,
         publish.group_key, publish.dedup_key, pgq.now() + publish.delay,
-        pgq.now() + publish.expires_in);
+        pgq.now() + publish.expires_in, v_publisher);
     return v_id;
 end
 $$;
 comment on function pgq.publish(
-    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text) is
+    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller) is
     'Publishes one message in the caller''s transaction and returns its id. With a dedup_key that '
     'was used within the queue''s window it returns the first message''s id and delivers nothing.';
 revoke all on function pgq.publish(
-    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text) from public;
+    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller)
+    from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish_batch.sql
@@ -4122,7 +4606,8 @@ create function pgq.publish_batch(
     reply_to text default null,
     correlation_id text default null,
     group_key text default null,
-    dedup_keys text[] default null
+    dedup_keys text[] default null,
+    caller pgq.caller default current_user
 ) returns setof bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -4134,9 +4619,17 @@ declare
     v_ids bigint[];
     v_firsts bigint[];
     v_key record;
+    v_publisher text;
 begin
     if topic is null then
         perform pgq._check_topic(topic);
+    end if;
+    if not pgq._is_owner(caller) then
+        -- The trigger asks for its rights; before that, a key would tell something.
+        v_publisher := caller::text;
+        if v_publisher is null or dedup_keys is not null then
+            perform pgq._require_topic(caller, topic);
+        end if;
     end if;
     if v_count is null or v_count not between 1 and 100000 or array_ndims(payloads) <> 1 then
         raise exception 'a batch has 1 to 100000 payloads, not %', coalesce(v_count, 0)
@@ -4168,11 +4661,11 @@ begin
         end loop;
         insert into pgq.message (
             id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-            group_key, dedup_key, deliver_at, expires_at)
+            group_key, dedup_key, deliver_at, expires_at, publisher)
         select u.id, publish_batch.topic, publish_batch.priority, coalesce(u.header, '{}'),
                u.payload, publish_batch.sender, publish_batch.recipient, publish_batch.reply_to,
                publish_batch.correlation_id, publish_batch.group_key, u.key,
-               v_now + publish_batch.delay, v_now + publish_batch.expires_in
+               v_now + publish_batch.delay, v_now + publish_batch.expires_in, v_publisher
         from unnest(v_ids, v_firsts, publish_batch.payloads, publish_batch.headers,
                     publish_batch.dedup_keys) u (id, first, payload, header, key)
         where u.id = u.first;
@@ -4182,21 +4675,23 @@ begin
     return query
         insert into pgq.message (
             topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-            group_key, deliver_at, expires_at)
+            group_key, deliver_at, expires_at, publisher)
         select publish_batch.topic, publish_batch.priority, coalesce(u.header, '{}'), u.payload,
                publish_batch.sender, publish_batch.recipient, publish_batch.reply_to,
                publish_batch.correlation_id, publish_batch.group_key,
-               v_now + publish_batch.delay, v_now + publish_batch.expires_in
+               v_now + publish_batch.delay, v_now + publish_batch.expires_in, v_publisher
         from unnest(publish_batch.payloads, publish_batch.headers) u (payload, header)
         returning id;
 end
 $$;
 comment on function pgq.publish_batch(
-    text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[]) is
+    text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
+    pgq.caller) is
     'Publishes many messages of one topic in one statement, all or none, and returns their ids in '
     'the order given.';
 revoke all on function pgq.publish_batch(
-    text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[])
+    text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
+    pgq.caller)
     from public;
 $pgq_script$;
     execute $pgq_script$
@@ -4341,17 +4836,19 @@ $pgq_script$;
 
 -- Publishes the answer to a message, where its sender awaits it.
 create function pgq.reply(
-    message_id bigint, payload jsonb, headers jsonb default '{}', sender text default null
+    message_id bigint, payload jsonb, headers jsonb default '{}', sender text default null,
+    caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_question record;
+    v_question pgq.message;
+    v_queues int[] := pgq._visible_queues(caller);
 begin
-    select m.reply_to, m.correlation_id, m.sender, m.recipient into v_question
-    from pgq.message m where m.id = reply.message_id;
-    if not found then
+    select m.* into v_question from pgq.message m where m.id = reply.message_id;
+    -- To others than its consumers it is as if it were not there.
+    if not found or (v_queues is not null and not pgq._is_received(v_queues, v_question)) then
         raise exception 'message % is not in the log', coalesce(message_id::text, 'null')
             using errcode = 'no_data_found',
                   hint = 'Answer while you hold it, or within the queue''s retention.';
@@ -4364,13 +4861,14 @@ begin
     return pgq.publish(
         topic => v_question.reply_to, payload => reply.payload, headers => reply.headers,
         sender => coalesce(reply.sender, v_question.recipient), recipient => v_question.sender,
-        correlation_id => coalesce(v_question.correlation_id, reply.message_id::text));
+        correlation_id => coalesce(v_question.correlation_id, reply.message_id::text),
+        caller => reply.caller);
 end
 $$;
-comment on function pgq.reply(bigint, jsonb, jsonb, text) is
+comment on function pgq.reply(bigint, jsonb, jsonb, text, pgq.caller) is
     'Publishes an answer to the reply_to topic of a message, addressed to its sender, with its '
     'correlation_id (or its id, if it has none). Returns the id of the answer.';
-revoke all on function pgq.reply(bigint, jsonb, jsonb, text) from public;
+revoke all on function pgq.reply(bigint, jsonb, jsonb, text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/route.sql
@@ -4410,7 +4908,7 @@ declare
 begin
     -- Most publishes are of one message to known queues: what they need is read in one go.
     select n.id, n.topic, n.priority, n.headers, n.group_key, n.dedup_key, n.expires_at,
-           case when n.deliver_at > v_now then n.deliver_at end as due_at,
+           case when n.deliver_at > v_now then n.deliver_at end as due_at, n.publisher,
            exists (select from new_message offset 1) as many,
            n.priority not between -1000 and 1000 or jsonb_typeof(n.headers) <> 'object'
            or n.headers @? '$.*.type() ? (@ == "array" || @ == "object")' as refused,
@@ -4422,6 +4920,12 @@ begin
     limit 1;
     if not found then
         return null;
+    end if;
+    -- First of all, because what follows tells who receives the topic, or that nobody does. Who
+    -- inserts by itself is the publisher of all messages; here current_user is the owner.
+    if v_message.publisher <> current_user and not pgq._is_owner(v_message.publisher) then
+        perform pgq._require_topic(v_message.publisher, t.topic)
+        from (select distinct n.topic from new_message n) t;
     end if;
     if v_message.refused then
         perform pgq._refuse_message(v_message.priority, v_message.headers);
@@ -4474,7 +4978,8 @@ begin
                 select r.queue_ids, r.binding_ids, r.version, true
                 into v_queue_ids, v_binding_ids, v_version, v_waited
                 from pgq.route r
-                where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
+                where r.topic = v_message.topic
+                  and r.version = (select s.version from pgq.routing s)
                 limit 1;
                 if not found then
                     select r.queue_ids, r.binding_ids, r.version, true
@@ -4882,10 +5387,7 @@ begin
         return next v_part;
     end loop;
     if not v_found then
-        raise exception 'lease % is lost', coalesce(lease_id::text, 'null')
-            using errcode = 'QU003',
-                  hint = 'It was ended, or it expired and its messages are with another consumer. '
-                      'Ask for a longer lease, or extend it while you work.';
+        perform pgq._lose_lease(lease_id);
     end if;
     if v_missing <> '{}' then
         raise exception 'lease % does not hold message %', lease_id, lower(v_missing)
@@ -5240,7 +5742,9 @@ $pgq_script$;
 -- sql/50_claim/ack.sql
 
 -- Ends messages for good; null: everything that the lease still holds.
-create function pgq.ack(lease_id bigint, ids bigint[] default null) returns int
+create function pgq.ack(
+    lease_id bigint, ids bigint[] default null, caller pgq.caller default current_user
+) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -5251,6 +5755,9 @@ declare
     v_queue pgq.queue;
     v_count int := 0;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, ack.lease_id);
+    end if;
     if ids is null then
         delete from pgq.lease l where l.lease_id = ack.lease_id and l.part = 0
         returning l.* into v_part;
@@ -5277,10 +5784,10 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.ack(bigint, bigint[]) is
+comment on function pgq.ack(bigint, bigint[], pgq.caller) is
     'Acknowledges messages of a lease: they are done. Without ids everything that the lease still '
     'holds. Returns how many. QU003 if the lease does not hold them: nothing has changed then.';
-revoke all on function pgq.ack(bigint, bigint[]) from public;
+revoke all on function pgq.ack(bigint, bigint[], pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/await_rows.sql
@@ -5310,20 +5817,22 @@ $pgq_script$;
 -- sql/50_claim/backlog.sql
 
 -- How many messages of a queue can be claimed now, exactly; a sum over sets, not over messages.
-create function pgq.backlog(topic text) returns bigint
+create function pgq.backlog(
+    topic text, caller pgq.caller default current_user
+) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(backlog.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', backlog.topic);
 begin
     return (select coalesce(sum(r.size), 0) from pgq.ready r where r.queue_id = v_queue.queue_id);
 end
 $$;
-comment on function pgq.backlog(text) is
+comment on function pgq.backlog(text, pgq.caller) is
     'How many messages of a queue are ready to be claimed, exactly. Takes nothing, works on a '
     'standby.';
-revoke all on function pgq.backlog(text) from public;
+revoke all on function pgq.backlog(text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/bury.sql
@@ -5333,7 +5842,8 @@ create function pgq.bury(
     lease_id bigint,
     ids bigint[] default null,
     error text default null,
-    details jsonb default null
+    details jsonb default null,
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -5346,6 +5856,9 @@ declare
     v_part pgq.lease;
     v_count int := 0;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, bury.lease_id);
+    end if;
     for v_part in select * from pgq._end_lease(bury.lease_id, bury.ids) loop
         select q.* into v_queue from pgq.queue q where q.queue_id = v_part.queue_id;
         perform pgq._retry(v_queue, v_part, 'bury', null, error, details, v_now);
@@ -5354,10 +5867,10 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.bury(bigint, bigint[], text, jsonb) is
+comment on function pgq.bury(bigint, bigint[], text, jsonb, pgq.caller) is
     'Makes messages of a lease dead letters, whatever attempts they have left. Returns how many. '
     'QU003 if the lease does not hold them.';
-revoke all on function pgq.bury(bigint, bigint[], text, jsonb) from public;
+revoke all on function pgq.bury(bigint, bigint[], text, jsonb, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/claim.sql
@@ -5368,7 +5881,8 @@ create function pgq.claim(
     filter jsonb default null,
     n int default 1,
     lease interval default null,
-    key text default null
+    key text default null,
+    caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -5386,6 +5900,9 @@ declare
     v_set int8multirange;
     v_count int;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'consume', claim.topic);
+    end if;
     select q.* into v_queue from pgq.queue q where q.name = claim.topic;
     if not found then
         v_queue := pgq._queue(claim.topic);  -- raises QU001
@@ -5512,25 +6029,29 @@ begin
     end if;
 end
 $$;
-comment on function pgq.claim(text, jsonb, int, interval, text) is
+comment on function pgq.claim(text, jsonb, int, interval, text, pgq.caller) is
     'Takes up to n messages of a queue that match the filter, in delivery order, and holds them '
     'for the lease. All rows of a call share one lease_id, the token for ack, nack, bury and '
     'extend. With a key the claim has a name: the same key returns the same messages until they '
     'are acknowledged.';
-revoke all on function pgq.claim(text, jsonb, int, interval, text) from public;
+revoke all on function pgq.claim(text, jsonb, int, interval, text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/extend.sql
 
 -- The lease lasts from now for the given time, or for the queue's.
-create function pgq.extend(lease_id bigint, lease interval default null)
-returns timestamptz
+create function pgq.extend(
+    lease_id bigint, lease interval default null, caller pgq.caller default current_user
+) returns timestamptz
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := pgq.now();
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, extend.lease_id);
+    end if;
     if extend.lease <= interval '0' then
         raise exception 'lease must be longer than zero'
             using errcode = 'invalid_parameter_value',
@@ -5542,17 +6063,15 @@ begin
     from pgq.queue q
     where l.lease_id = extend.lease_id and q.queue_id = l.queue_id;
     if not found then
-        raise exception 'lease % is lost', coalesce(extend.lease_id::text, 'null')
-            using errcode = 'QU003',
-                  hint = 'It was ended, or it expired and its messages are with another consumer.';
+        perform pgq._lose_lease(extend.lease_id);
     end if;
     return (select min(l.until) from pgq.lease l where l.lease_id = extend.lease_id);
 end
 $$;
-comment on function pgq.extend(bigint, interval) is
+comment on function pgq.extend(bigint, interval, pgq.caller) is
     'Holds the messages of a lease for longer: the given time (null: the queue''s lease) from now. '
     'Returns until when. QU003 if the lease is lost.';
-revoke all on function pgq.extend(bigint, interval) from public;
+revoke all on function pgq.extend(bigint, interval, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/hold.sql
@@ -5564,14 +6083,15 @@ create function pgq.hold(
     key text,
     filter jsonb default null,
     n int default 1,
-    lease interval default null
+    lease interval default null,
+    caller pgq.caller default current_user
 ) returns table (lease_id bigint, size bigint, lease_until timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue(hold.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', hold.topic);
 begin
     if hold.key is null or hold.key = '' then
         raise exception 'a claim to be held needs a name'
@@ -5593,12 +6113,12 @@ begin
         group by l.lease_id;
 end
 $$;
-comment on function pgq.hold(text, text, jsonb, int, interval) is
+comment on function pgq.hold(text, text, jsonb, int, interval, pgq.caller) is
     'Claims under a name without reading the messages, for those who read them in slices with '
     'pgq.leased: returns the lease and how many messages it holds, or no row if there are none to '
     'claim. The same key returns the same lease until it is acknowledged. Without a lease it has '
     'no end: pgq.leases lists what is held, pgq.release breaks it.';
-revoke all on function pgq.hold(text, text, jsonb, int, interval) from public;
+revoke all on function pgq.hold(text, text, jsonb, int, interval, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/keep_lanes.sql
@@ -5636,7 +6156,8 @@ $pgq_script$;
 -- sql/50_claim/lease_slices.sql
 
 -- How many messages each slice of a lease has: what readers of the slices check themselves by.
-create function pgq.lease_slices(lease_id bigint, "of" int)
+create function pgq.lease_slices(
+    lease_id bigint, "of" int, caller pgq.caller default current_user)
 returns table (slice int, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -5644,6 +6165,9 @@ set jit = off
 as $$
 #variable_conflict use_column
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, lease_slices.lease_id);
+    end if;
     if "of" is null or "of" < 1 then
         raise exception 'there must be at least one slice'
             using errcode = 'invalid_parameter_value',
@@ -5659,10 +6183,10 @@ begin
         group by 1 order by 1;
 end
 $$;
-comment on function pgq.lease_slices(bigint, int) is
+comment on function pgq.lease_slices(bigint, int, pgq.caller) is
     'How many messages of a lease pgq.leased(lease_id, slice, of) returns for each slice; slices '
     'without messages are left out.';
-revoke all on function pgq.lease_slices(bigint, int) from public;
+revoke all on function pgq.lease_slices(bigint, int, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/leased.sql
@@ -5671,7 +6195,8 @@ $pgq_script$;
 -- with a snapshot taken after it has locked the log: an older one would miss what was carried out
 -- of an emptied era.
 create function pgq.leased(
-    lease_id bigint, slice int default 0, "of" int default 1
+    lease_id bigint, slice int default 0, "of" int default 1,
+    caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -5683,6 +6208,9 @@ declare
     v_size bigint;
     v_count bigint;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, leased.lease_id);
+    end if;
     if slice is null or "of" is null or "of" < 1 or slice not between 0 and "of" - 1 then
         raise exception 'there is no slice % of %', coalesce(slice::text, 'null'),
             coalesce("of"::text, 'null')
@@ -5691,9 +6219,7 @@ begin
     end if;
     select sum(l.size) into v_size from pgq.lease l where l.lease_id = leased.lease_id;
     if v_size is null then
-        raise exception 'lease % is lost', coalesce(leased.lease_id::text, 'null')
-            using errcode = 'QU003',
-                  hint = 'It was ended, or it expired and its messages are with another consumer.';
+        perform pgq._lose_lease(leased.lease_id);
     end if;
     if "of" > 1 then
         return query
@@ -5721,11 +6247,11 @@ begin
     end if;
 end
 $$;
-comment on function pgq.leased(bigint, int, int) is
+comment on function pgq.leased(bigint, int, int, pgq.caller) is
     'The messages that a lease holds, again: for parallel readers and for recovery. Takes nothing. '
     'With slice and of only a part of them, in no order: the slices 0 to of - 1 together are all, '
     'and a message stays in its slice whatever is acknowledged meanwhile.';
-revoke all on function pgq.leased(bigint, int, int) from public;
+revoke all on function pgq.leased(bigint, int, int, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/move_on.sql
@@ -5768,7 +6294,8 @@ create function pgq.nack(
     ids bigint[] default null,
     delay interval default null,
     error text default null,
-    details jsonb default null
+    details jsonb default null,
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -5781,6 +6308,9 @@ declare
     v_part pgq.lease;
     v_count int := 0;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, nack.lease_id);
+    end if;
     if delay < interval '0' then
         raise exception 'delay must not be negative'
             using errcode = 'invalid_parameter_value',
@@ -5794,23 +6324,25 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.nack(bigint, bigint[], interval, text, jsonb) is
+comment on function pgq.nack(bigint, bigint[], interval, text, jsonb, pgq.caller) is
     'Refuses messages of a lease: they are retried after the delay (null: the queue''s '
     'backoff), or '
     'become dead letters if this was the last attempt. Returns how many. QU003 if the lease does '
     'not hold them.';
-revoke all on function pgq.nack(bigint, bigint[], interval, text, jsonb) from public;
+revoke all on function pgq.nack(bigint, bigint[], interval, text, jsonb, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/named_lease.sql
 
 -- The token of a named claim, for ack, nack, bury, extend, release and leased by name.
-create function pgq.named_lease(topic text, key text) returns bigint
+create function pgq.named_lease(
+    topic text, key text, caller pgq.caller default current_user
+) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(named_lease.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', named_lease.topic);
     v_lease_id bigint;
 begin
     select l.lease_id into v_lease_id from pgq.lease l
@@ -5825,17 +6357,18 @@ begin
     return v_lease_id;
 end
 $$;
-comment on function pgq.named_lease(text, text) is
+comment on function pgq.named_lease(text, text, pgq.caller) is
     'The lease of a named claim, so that ack, nack, bury, extend, release and leased go by name: '
     'select pgq.ack(pgq.named_lease(''orders'', ''job-42'')). QU003 if there is none.';
-revoke all on function pgq.named_lease(text, text) from public;
+revoke all on function pgq.named_lease(text, text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/peek.sql
 
 -- The next n messages that a claim with this filter would get; takes nothing.
-create function pgq.peek(topic text, filter jsonb default null, n int default 10)
-returns setof pgq.message
+create function pgq.peek(
+    topic text, filter jsonb default null, n int default 10, caller pgq.caller default current_user
+) returns setof pgq.message
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -5843,7 +6376,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(peek.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek.topic);
     v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), v_queue.lane_keys);
     v_now timestamptz := pgq.now();
     v_kept record;
@@ -5884,10 +6417,10 @@ begin
     end loop;
 end
 $$;
-comment on function pgq.peek(text, jsonb, int) is
+comment on function pgq.peek(text, jsonb, int, pgq.caller) is
     'Looks at the next n ready messages of a queue that match the filter, in delivery order. Takes '
     'nothing, locks nothing, works on a standby.';
-revoke all on function pgq.peek(text, jsonb, int) from public;
+revoke all on function pgq.peek(text, jsonb, int, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/peek_rows.sql
@@ -5963,7 +6496,8 @@ $pgq_script$;
 
 -- The ready messages of a queue that match the filter and belong to a slice; takes nothing.
 create function pgq.peek_slice(
-    topic text, filter jsonb default null, slice int default 0, "of" int default 1
+    topic text, filter jsonb default null, slice int default 0, "of" int default 1,
+    caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -5972,7 +6506,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(peek_slice.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek_slice.topic);
     v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), v_queue.lane_keys);
     v_now timestamptz := pgq.now();
 begin
@@ -5997,11 +6531,11 @@ begin
               m.published_at, m.expires_at, m.id, v_now);
 end
 $$;
-comment on function pgq.peek_slice(text, jsonb, int, int) is
+comment on function pgq.peek_slice(text, jsonb, int, int, pgq.caller) is
     'Looks at all ready messages of a queue that match the filter, or at a slice of them, in no '
     'order: the slices 0 to of - 1 together are all. For parallel readers; attempt counts '
     'the deliveries so far. Takes nothing, works on a standby.';
-revoke all on function pgq.peek_slice(text, jsonb, int, int) from public;
+revoke all on function pgq.peek_slice(text, jsonb, int, int, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/promote.sql
@@ -6108,7 +6642,8 @@ $pgq_script$;
 create function pgq.release(
     lease_id bigint,
     ids bigint[] default null,
-    delay interval default '0'
+    delay interval default '0',
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -6120,6 +6655,9 @@ declare
     v_part pgq.lease;
     v_count int := 0;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, release.lease_id);
+    end if;
     if delay is null or delay < interval '0' then
         raise exception 'delay must not be negative or null'
             using errcode = 'invalid_parameter_value',
@@ -6146,11 +6684,11 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.release(bigint, bigint[], interval) is
+comment on function pgq.release(bigint, bigint[], interval, pgq.caller) is
     'Gives messages of a lease back unharmed: nothing failed, the attempt is not counted, and they '
     'can be claimed again at once, or after the delay. For a consumer that stops, or that wants '
     'other messages. Returns how many. QU003 if the lease does not hold them.';
-revoke all on function pgq.release(bigint, bigint[], interval) from public;
+revoke all on function pgq.release(bigint, bigint[], interval, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/remember_scan.sql
@@ -6191,11 +6729,16 @@ $pgq_script$;
 -- sql/50_claim/seen.sql
 
 -- Has this handler seen the message? If not, it has now.
-create function pgq.seen(handler text, message_id bigint, size int default 100)
-returns boolean
+create function pgq.seen(
+    handler text, message_id bigint, size int default 100, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    -- The handlers of a role are its own: nobody can mark what another has to do as done.
+    v_handler text := case when pgq._is_owner(caller) then handler
+                           else quote_ident(caller) || ':' || handler end;
 begin
     if handler is null or handler = '' or message_id is null or size is null or size < 1 then
         raise exception 'seen needs a handler, a message id and a size of at least 1'
@@ -6204,7 +6747,7 @@ begin
     end if;
     -- Waits for a transaction that is handling the same message, until it is known how it ends.
     insert into pgq.handled (handler, message_id, handled_at)
-    values (seen.handler, seen.message_id, pgq.now())
+    values (v_handler, seen.message_id, pgq.now())
     on conflict on constraint handled_pkey do nothing;
     if not found then
         return true;
@@ -6213,19 +6756,19 @@ begin
     where h.ctid = any (array(
         -- Locked is only what goes: OFFSET in a query with FOR UPDATE would lock the whole ring.
         select o.ctid from pgq.handled o
-        where o.handler = seen.handler and o.handled_id <= (
+        where o.handler = v_handler and o.handled_id <= (
             select l.handled_id from pgq.handled l
-            where l.handler = seen.handler order by l.handled_id desc offset size limit 1)
+            where l.handler = v_handler order by l.handled_id desc offset size limit 1)
         for update skip locked));
     return false;
 end
 $$;
-comment on function pgq.seen(text, bigint, int) is
+comment on function pgq.seen(text, bigint, int, pgq.caller) is
     'Consumer-side deduplication: true if the handler has seen the message among its last size '
     'ones, else false, and it is remembered. Call it in the transaction of the work: what is '
     'rolled '
-    'back was not seen.';
-revoke all on function pgq.seen(text, bigint, int) from public;
+    'back was not seen. A role with rights has handlers of its own.';
+revoke all on function pgq.seen(text, bigint, int, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take.sql
@@ -6520,7 +7063,7 @@ declare
     -- has seen: what does not match now may match later; nor what an old snapshot has seen, for
     -- which messages are missing that were carried out of an era meanwhile.
     v_snapshot pg_snapshot := case
-        when pg_current_xact_id_if_assigned() is null and document::text !~ '"\$now"'
+        when pg_current_xact_id_if_assigned() is null and document::text !~ E'"\\$now"'
              and current_setting('transaction_isolation') = 'read committed'
         then pg_current_snapshot() end;
     v_unseen pg_snapshot;
@@ -6719,13 +7262,14 @@ $pgq_script$;
 -- everybody who may have missed it has to end (second call), then comes a last claim; after that
 -- no message can arrive unannounced, as long as the registration lasts.
 create function pgq.wait_begin(
-    topic text, waiter text, timeout interval default '30 s'
+    topic text, waiter text, timeout interval default '30 s',
+    caller pgq.caller default current_user
 ) returns interval
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(wait_begin.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_begin.topic);
     v_now timestamptz := pgq.now();
     v_waiter pgq.waiter;
     v_due timestamptz;
@@ -6789,33 +7333,35 @@ begin
     return least(timeout, greatest(coalesce(v_due - v_now, timeout), interval '20 ms'));
 end
 $$;
-comment on function pgq.wait_begin(text, text, interval) is
+comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
     'Call it, in a transaction of its own, after a claim that found nothing; LISTEN to pgq before. '
     'Returns how long to sleep: until notified, or for that time, at most the timeout; no time at '
     'all means to claim again at once. The waiter is a name that no other consumer uses.';
-revoke all on function pgq.wait_begin(text, text, interval) from public;
+revoke all on function pgq.wait_begin(text, text, interval, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/wait_end.sql
 
 -- The consumer is awake: publishing need not notify it.
-create function pgq.wait_end(topic text, waiter text) returns boolean
+create function pgq.wait_end(
+    topic text, waiter text, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(wait_end.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_end.topic);
 begin
     delete from pgq.waiter w
     where w.queue_id = v_queue.queue_id and w.waiter = wait_end.waiter;
     return found;
 end
 $$;
-comment on function pgq.wait_end(text, text) is
+comment on function pgq.wait_end(text, text, pgq.caller) is
     'Call it when a consumer has woken up and found work: busy queues do not pay for '
     'notifications. '
     'False if it was not waiting.';
-revoke all on function pgq.wait_end(text, text) from public;
+revoke all on function pgq.wait_end(text, text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/warn_of_testing.sql
@@ -6830,7 +7376,7 @@ declare
     v_limit text := coalesce(nullif(current_setting('pgq.warn_after_tests', true), ''), '10000');
     v_minute text := floor(extract(epoch from pgq.now()) / 60)::text;
 begin
-    if v_limit !~ '^\d{1,18}$' or v_limit::bigint = 0 or tested < v_limit::bigint
+    if v_limit !~ E'^\\d{1,18}$' or v_limit::bigint = 0 or tested < v_limit::bigint
        or current_setting('pgq.warned', true) = v_minute
     then
         return;
@@ -6863,13 +7409,13 @@ $pgq_script$;
 -- Takes a consumer's name, or keeps it: an owner calls this again and again while it lives.
 create function pgq.stream_begin(
     topic text, consumer text, owner text, timeout interval default '30 s',
-    lease interval default null
+    lease interval default null, caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(stream_begin.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_begin.topic);
     v_now timestamptz := pgq.now();
     v_stream pgq.stream;
 begin
@@ -6907,24 +7453,25 @@ begin
     return v_stream.batch;
 end
 $$;
-comment on function pgq.stream_begin(text, text, text, interval, interval) is
+comment on function pgq.stream_begin(text, text, text, interval, interval, pgq.caller) is
     'Takes the name of a consumer that works in numbered batches, and returns the last batch that '
     'it has finished (0: none). To be repeated by the owner before the timeout is over, which '
     'with a lease also extends the batch at work; 55006 if another owner has the name.';
-revoke all on function pgq.stream_begin(text, text, text, interval, interval) from public;
+revoke all on function pgq.stream_begin(text, text, text, interval, interval, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/20_stream_finish.sql
 
 -- Acknowledges the batches of a stream up to this one.
 create function pgq.stream_finish(
-    topic text, consumer text, owner text, batch bigint
+    topic text, consumer text, owner text, batch bigint,
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(stream_finish.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_finish.topic);
     v_stream pgq.stream;
     v_lease_id bigint;
     v_count int := 0;
@@ -6953,10 +7500,10 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.stream_finish(text, text, text, bigint) is
+comment on function pgq.stream_finish(text, text, text, bigint, pgq.caller) is
     'Acknowledges what the batches of a stream still hold, up to and with this one. Returns how '
     'many messages; 0 if they were finished before. 55006 if the name has another owner.';
-revoke all on function pgq.stream_finish(text, text, text, bigint) from public;
+revoke all on function pgq.stream_finish(text, text, text, bigint, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/30_stream_claim.sql
@@ -6965,13 +7512,17 @@ $pgq_script$;
 -- finished.
 create function pgq.stream_claim(
     topic text, consumer text, owner text, batch bigint, filter jsonb default null,
-    n int default 1000, lease interval default null
+    n int default 1000, lease interval default null,
+    caller pgq.caller default current_user
 ) returns table (lease_id bigint, size bigint)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'consume', stream_claim.topic);
+    end if;
     perform pgq.stream_finish(stream_claim.topic, stream_claim.consumer, stream_claim.owner,
                               stream_claim.batch - 1);
     if stream_claim.batch is null or exists (
@@ -6991,26 +7542,27 @@ begin
                       stream_claim.filter, stream_claim.n, stream_claim.lease) h;
 end
 $$;
-comment on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval) is
+comment on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval, pgq.caller) is
     'Claims a numbered batch of a stream, after finishing those before it, and returns its lease '
     'and size; no row if there is nothing to claim. The same batch returns the same messages until '
     'it is finished. Without a lease it has no end. QU003 if the batch is finished, 55006 if the '
     'name has another owner.';
-revoke all on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval)
+revoke all on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval, pgq.caller)
     from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/40_stream_batch.sql
 
 -- The lease of a batch that was claimed.
-create function pgq.stream_batch(topic text, consumer text, batch bigint)
+create function pgq.stream_batch(
+    topic text, consumer text, batch bigint, caller pgq.caller default current_user)
 returns table (lease_id bigint, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue(stream_batch.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_batch.topic);
 begin
     return query
         select l.lease_id, sum(l.size) from pgq.lease l
@@ -7019,20 +7571,22 @@ begin
         group by l.lease_id;
 end
 $$;
-comment on function pgq.stream_batch(text, text, bigint) is
+comment on function pgq.stream_batch(text, text, bigint, pgq.caller) is
     'The lease and size of a batch of a stream that is claimed and not finished; else no row.';
-revoke all on function pgq.stream_batch(text, text, bigint) from public;
+revoke all on function pgq.stream_batch(text, text, bigint, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/50_stream_end.sql
 
 -- Gives a consumer's name free; its batches stay claimed for whoever takes it next.
-create function pgq.stream_end(topic text, consumer text, owner text) returns boolean
+create function pgq.stream_end(
+    topic text, consumer text, owner text, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(stream_end.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_end.topic);
 begin
     update pgq.stream s set owner = null
     where s.queue_id = v_queue.queue_id and s.consumer = stream_end.consumer
@@ -7040,10 +7594,10 @@ begin
     return found;
 end
 $$;
-comment on function pgq.stream_end(text, text, text) is
+comment on function pgq.stream_end(text, text, text, pgq.caller) is
     'Gives the name of a stream''s consumer free. A batch that is not finished stays claimed for '
     'whoever takes the name next. False if the name had another owner.';
-revoke all on function pgq.stream_end(text, text, text) from public;
+revoke all on function pgq.stream_end(text, text, text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/dead_letters.sql
@@ -7093,14 +7647,15 @@ create function pgq.discard(
     topic text,
     filter jsonb default null,
     n int default null,
-    dry_run boolean default false
+    dry_run boolean default false,
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(discard.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', discard.topic);
     v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, n, not dry_run);
     v_gone record;
     v_group record;
@@ -7134,10 +7689,10 @@ begin
     return cardinality(v_letters);
 end
 $$;
-comment on function pgq.discard(text, jsonb, int, boolean) is
+comment on function pgq.discard(text, jsonb, int, boolean, pgq.caller) is
     'Deletes dead letters of a queue that match the filter, at most n, the oldest first, for good. '
     'Returns how many; dry_run only counts.';
-revoke all on function pgq.discard(text, jsonb, int, boolean) from public;
+revoke all on function pgq.discard(text, jsonb, int, boolean, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/replay.sql
@@ -7147,14 +7702,15 @@ create function pgq.replay(
     topic text,
     filter jsonb default null,
     n int default null,
-    dry_run boolean default false
+    dry_run boolean default false,
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(replay.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', replay.topic);
     v_now timestamptz := pgq.now();
     v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, n, not dry_run);
     v_set record;
@@ -7173,10 +7729,10 @@ begin
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-        group_key, dedup_key, deliver_at, expires_at, published_at)
+        group_key, dedup_key, deliver_at, expires_at, published_at, publisher)
     select d.message_id, d.topic, d.priority, d.headers, d.payload, d.sender, d.recipient,
            d.reply_to, d.correlation_id, d.group_key, d.dedup_key, 'infinity', d.expires_at,
-           d.published_at
+           d.published_at, null
     from pgq.dead_letter d
     where d.dead_letter_id = any (v_letters)
       and not exists (select from pgq.message m where m.id = d.message_id);
@@ -7209,11 +7765,11 @@ begin
     return cardinality(v_letters);
 end
 $$;
-comment on function pgq.replay(text, jsonb, int, boolean) is
+comment on function pgq.replay(text, jsonb, int, boolean, pgq.caller) is
     'Puts dead letters of a queue that match the filter, at most n, back into the queue with all '
     'their attempts, the oldest first. Returns how many; dry_run only counts. What fails again '
     'comes back with its replay_count and its whole history.';
-revoke all on function pgq.replay(text, jsonb, int, boolean) from public;
+revoke all on function pgq.replay(text, jsonb, int, boolean, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/archive_next.sql
@@ -7395,6 +7951,7 @@ begin
     end if;
     perform pgq._tidy_filters(v_now);
     perform pgq._sweep_orphans();
+    perform pgq._sweep_rights();
     perform pgq._turn_eras(v_now, true);
 end
 $$;
@@ -7632,6 +8189,22 @@ comment on function pgq._tail(regclass) is 'Where the last 32 pages of a table b
 revoke all on function pgq._tail(regclass) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/80_observe/00_visible_queue.sql
+
+-- The queues that whoever asks may consume. In a view current_user is who asks; the owner of the
+-- tables, who may truncate them, sees everything.
+create view pgq._visible_queue with (security_barrier) as
+select q.queue_id, q.name
+from pgq.queue q
+where has_table_privilege('pgq.queue'::regclass, 'truncate')
+   or exists (
+       select from pgq.queue_right r
+       where r.queue_id = q.queue_id and r.right in ('consume', 'admin')
+         and pg_has_role(r.role, 'usage'));
+comment on view pgq._visible_queue is 'The queues that whoever asks may consume.';
+revoke all on table pgq._visible_queue from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/80_observe/check.sql
 
 -- Verifies the laws of the stored state; every row returned is a defect.
@@ -7773,7 +8346,14 @@ begin
         where e.archived_at is not null and e.number >= pg_sequence_last_value('pgq.era_number')
         union all
         select 'there is more than one archive', null, format('%s rows', count(*))
-        from pgq.archive a having count(*) > 1;
+        from pgq.archive a having count(*) > 1
+        union all
+        select 'a right is void: its role is gone or may not use pgq', r.queue_id,
+               format('%s to %s', r.right, r.role)
+        from pgq.queue_right r
+        where not exists (
+            select from pg_namespace n cross join lateral aclexplode(n.nspacl) a
+            where n.nspname = 'pgq' and a.grantee = r.role and a.privilege_type = 'USAGE');
 end
 $$;
 comment on function pgq."check"() is
@@ -7784,18 +8364,38 @@ comment on function pgq."check"() is
 revoke all on function pgq."check"() from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/80_observe/dead_letter.sql
+
+-- Who may consume a queue may look at its dead letters. Functions of pgq run as the table's owner,
+-- for whom there is no row security.
+alter table pgq.dead_letter enable row level security;
+
+do $$
+begin
+    if not exists (select from pg_catalog.pg_policy
+                   where polrelid = 'pgq.dead_letter'::regclass and polname = 'consumer')
+    then
+        create policy consumer on pgq.dead_letter for select
+            using (queue_id in (select v.queue_id from pgq._visible_queue v));
+    end if;
+end
+$$;
+comment on policy consumer on pgq.dead_letter is 'Dead letters of queues that one may consume.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/80_observe/explain_filter.sql
 
 -- What a filter means for a queue, in rows for a person.
-create function pgq.explain_filter(topic text, filter jsonb)
-returns table (item text, value text)
+create function pgq.explain_filter(
+    topic text, filter jsonb, caller pgq.caller default current_user
+) returns table (item text, value text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue(explain_filter.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', explain_filter.topic);
     v_filter pgq.filter := pgq._find_filter(
         coalesce(explain_filter.filter, '{}'), v_queue.lane_keys);
     v_kept record := pgq._keep_lanes(v_queue, v_filter);
@@ -7888,23 +8488,23 @@ begin
         end);
 end
 $$;
-comment on function pgq.explain_filter(text, jsonb) is
+comment on function pgq.explain_filter(text, jsonb, pgq.caller) is
     'What a filter means for a queue: its compiled form, the lanes kept and pruned, whether '
     'messages '
     'are tested one by one, how many match now, what a claim costs, and what to do about it.';
-revoke all on function pgq.explain_filter(text, jsonb) from public;
+revoke all on function pgq.explain_filter(text, jsonb, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/filter_stats.sql
 
 -- How filters fare.
-create view pgq.filter_stats as
+create view pgq.filter_stats with (security_barrier) as
 select q.name as queue, f.document as filter, sum(h.claims)::bigint as claims,
        sum(h.tested)::bigint as tested, sum(h.matched)::bigint as matched,
        max(h.last_at) as last_match_at
 from pgq.filter_hit h
 join pgq.filter f on f.filter_id = h.filter_id
-join pgq.queue q on q.queue_id = h.queue_id
+join pgq._visible_queue q on q.queue_id = h.queue_id
 group by q.name, f.document;
 comment on view pgq.filter_stats is
     'Filters that claims have used: how often, how many messages they tested and took.';
@@ -7915,7 +8515,7 @@ $pgq_script$;
 -- sql/80_observe/history.sql
 
 -- What happened to a message, oldest first.
-create function pgq.history(message_id bigint)
+create function pgq.history(message_id bigint, caller pgq.caller default current_user)
 returns table (at timestamptz, queue text, event text, attempt int, holder text, client inet,
                lease_id bigint, note text)
 language plpgsql stable security definer
@@ -7923,57 +8523,66 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column
+declare
+    v_queues int[] := pgq._visible_queues(caller);
 begin
     return query
         select h.at, q.name, h.event, h.attempt, h.holder, h.client, h.lease_id, h.note
         from (
-            select m.published_at as at, null::int as queue_id, 'publish' as event,
-                   null::int as attempt, m.sender as holder, null::inet as client,
-                   null::bigint as lease_id, m.topic as note, 1 as step
-            from pgq.message m where m.id = history.message_id
-            union all
-            select d.published_at, null, 'publish', null, d.sender, null, null, d.topic, 1
-            from pgq.dead_letter d
-            where d.message_id = history.message_id
-              and not exists (select from pgq.message m where m.id = history.message_id)
-            union all
-            select j.claimed_at, j.queue_id, 'claim', j.attempt, j.holder, j.client, j.lease_id,
-                   null, 2
-            from pgq.journal j
-            where j.ids @> history.message_id and j.claimed_at is not null
-            union all
-            select j.at, j.queue_id, j.event, j.attempt, j.holder, j.client, j.lease_id, j.error, 3
-            from pgq.journal j where j.ids @> history.message_id
-            union all
-            select l.claimed_at, l.queue_id, 'claim', l.attempt, l.holder, l.client, l.lease_id,
-                   case when l.until = 'infinity' then 'held without end'
-                        else 'held until ' || l.until end, 2
-            from pgq.lease l where l.ids @> history.message_id
-            union all
-            select null, r.queue_id, 'ready', r.attempt, null, null, null, null, 4
-            from pgq.ready r where r.ids @> history.message_id
-            union all
-            select null, s.queue_id, 'scheduled', s.attempt, null, null, null, 'due ' || s.due_at, 4
-            from pgq.scheduled s where s.ids @> history.message_id
-            union all
-            select null, g.queue_id, 'waiting', 0, null, null, null,
-                   'for its turn in ' || g.group_key, 4
-            from pgq.group_line g where g.message_id = history.message_id
-            union all
-            select d.failed_at, d.queue_id, 'dead', d.attempts, d.holder, d.client, null,
-                   concat_ws(': ', d.reason, d.error), 4
-            from pgq.dead_letter d where d.message_id = history.message_id
+            select u.*, bool_or(u.queue_id = any (v_queues)) over () as known
+            from (
+                select m.published_at as at, null::int as queue_id, 'publish' as event,
+                       null::int as attempt, m.sender as holder, null::inet as client,
+                       null::bigint as lease_id, m.topic as note, 1 as step
+                from pgq.message m where m.id = history.message_id
+                union all
+                select distinct d.published_at, null::int, 'publish', null::int, d.sender,
+                       null::inet, null::bigint, d.topic, 1
+                from pgq.dead_letter d
+                where d.message_id = history.message_id
+                  and not exists (select from pgq.message m where m.id = history.message_id)
+                union all
+                select j.claimed_at, j.queue_id, 'claim', j.attempt, j.holder, j.client, j.lease_id,
+                       null, 2
+                from pgq.journal j
+                where j.ids @> history.message_id and j.claimed_at is not null
+                union all
+                select j.at, j.queue_id, j.event, j.attempt, j.holder, j.client, j.lease_id,
+                       j.error, 3
+                from pgq.journal j where j.ids @> history.message_id
+                union all
+                select l.claimed_at, l.queue_id, 'claim', l.attempt, l.holder, l.client, l.lease_id,
+                       'held until ' || l.until, 2
+                from pgq.lease l where l.ids @> history.message_id
+                union all
+                select null, r.queue_id, 'ready', r.attempt, null, null, null, null, 4
+                from pgq.ready r where r.ids @> history.message_id
+                union all
+                select null, s.queue_id, 'scheduled', s.attempt, null, null, null,
+                       'due ' || s.due_at, 4
+                from pgq.scheduled s where s.ids @> history.message_id
+                union all
+                select null, g.queue_id, 'waiting', 0, null, null, null,
+                       'for its turn in ' || g.group_key, 4
+                from pgq.group_line g where g.message_id = history.message_id
+                union all
+                select d.failed_at, d.queue_id, 'dead', d.attempts, d.holder, d.client, null,
+                       concat_ws(': ', d.reason, d.error), 4
+                from pgq.dead_letter d where d.message_id = history.message_id
+            ) u
         ) h
         left join pgq.queue q on q.queue_id = h.queue_id
+        -- Its publication is known to those who may consume a queue that has or had it.
+        where v_queues is null or h.queue_id = any (v_queues) or (h.queue_id is null and h.known)
         -- A claim takes back an expired lease and claims anew at one moment.
         order by h.at nulls last, h.attempt nulls first, h.step;
 end
 $$;
-comment on function pgq.history(bigint) is
+comment on function pgq.history(bigint, pgq.caller) is
     'What happened to a message, oldest first: publish, claim, ack, nack, release, bury, timeout, '
     'expire, replay, discard, and where it is now. Reads the journal, so it reaches back as far as '
-    'the log.';
-revoke all on function pgq.history(bigint) from public;
+    'the log. A role with rights sees what happened in the queues that it may consume.';
+revoke all on function pgq.history(bigint, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/journal_tail.sql
@@ -8031,7 +8640,7 @@ $pgq_script$;
 -- sql/80_observe/message_state.sql
 
 -- Where every undelivered message is, in words; what is in none of these places is done.
-create view pgq.message_state as
+create view pgq.message_state with (security_barrier) as
 select s.id, q.name as queue, s.state, s.attempt, s.since, s.until, s.holder, s.lease_id
 from (
     select generate_series(lower(r), upper(r) - 1) as id, d.queue_id, 'ready' as state, d.attempt,
@@ -8054,7 +8663,7 @@ from (
     select d.message_id, d.queue_id, 'dead', d.attempts, d.failed_at, null, d.holder, null
     from pgq.dead_letter d
 ) s
-join pgq.queue q on q.queue_id = s.queue_id;
+join pgq._visible_queue q on q.queue_id = s.queue_id;
 comment on view pgq.message_state is
     'Every undelivered message and where it is: ready, delayed, retrying, leased, dead, or '
     'waiting for its turn in an ordering group. To ask '
@@ -8098,7 +8707,7 @@ $pgq_script$;
 
 -- How the queues are doing. Counts are exact while a queue has few rows; of a large backlog some
 -- pages are sampled, so that looking costs milliseconds whatever there is to count.
-create function pgq._queue_stats()
+create function pgq._queue_stats(caller pgq.caller default current_user)
 returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
                leased bigint, waiting bigint, dead bigint, exact boolean, oldest_age interval,
                next_due_at timestamptz, published_per_second float8, acked_per_second float8,
@@ -8109,6 +8718,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
+    v_queues int[] := pgq._visible_queues(caller);
     v_now timestamptz := pgq.now();
     -- A table of few pages is sampled whole.
     v_ready real := (100.0 * least(1, 50 / greatest(
@@ -8212,11 +8822,12 @@ begin
             select count(*) as size
             from (select from pgq.group_line y where y.queue_id = q.queue_id limit 10001) x
         ) g
+        where v_queues is null or q.queue_id = any (v_queues)
         order by q.name;
 end
 $$;
-comment on function pgq._queue_stats() is 'How the queues are doing.';
-revoke all on function pgq._queue_stats() from public;
+comment on function pgq._queue_stats(pgq.caller) is 'How the queues are doing.';
+revoke all on function pgq._queue_stats(pgq.caller) from public;
 
 create view pgq.queue_stats as select * from pgq._queue_stats();
 comment on view pgq.queue_stats is
@@ -8232,29 +8843,51 @@ $pgq_script$;
 -- sql/80_observe/replies.sql
 
 -- The messages that belong together by their correlation id, oldest first.
-create function pgq.replies(correlation_id text) returns setof pgq.message
+create function pgq.replies(
+    correlation_id text, caller pgq.caller default current_user
+) returns setof pgq.message
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_queues int[] := pgq._visible_queues(caller);
 begin
     return query
         select m.* from pgq.message m
-        where m.correlation_id = replies.correlation_id order by m.id;
+        where m.correlation_id = replies.correlation_id
+          and (v_queues is null or pgq._is_received(v_queues, m))
+        order by m.id;
 end
 $$;
-comment on function pgq.replies(text) is
+comment on function pgq.replies(text, pgq.caller) is
     'The messages of the log with this correlation_id, oldest first; found by an index.';
-revoke all on function pgq.replies(text) from public;
+revoke all on function pgq.replies(text, pgq.caller) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/80_observe/rights.sql
+
+-- Who may do what. The owner sees everything, others what they have themselves.
+create view pgq.rights with (security_barrier) as
+select q.name as queue, a.rolname as role, r.right
+from pgq.queue_right r
+join pgq.queue q on q.queue_id = r.queue_id
+join pg_roles a on a.oid = r.role
+where has_table_privilege('pgq.queue'::regclass, 'truncate') or pg_has_role(r.role, 'usage');
+comment on view pgq.rights is
+    'Who has which right to which queue: all of them for the owner, their own for others.';
+comment on column pgq.rights.role is 'The role; its members have the right too.';
+comment on column pgq.rights."right" is 'publish, consume or admin.';
+revoke all on table pgq.rights from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/subscription.sql
 
 -- Who is subscribed to what, and how often that matched.
-create view pgq.subscription as
+create view pgq.subscription with (security_barrier) as
 select q.name as subscriber, b.pattern, b.filter, b.created_at,
        coalesce(h.matches, 0)::bigint as match_count, h.last_at as last_matched_at
 from pgq.binding b
-join pgq.queue q on q.queue_id = b.queue_id
+join pgq._visible_queue q on q.queue_id = b.queue_id
 left join (
     select x.binding_id, sum(x.matches) as matches, max(x.last_at) as last_at
     from pgq.binding_hit x group by x.binding_id

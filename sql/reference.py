@@ -59,6 +59,37 @@ HEAD = """\
 Built from the comments in the catalog by `make docs`; the same words are in `\\df+ pgq.*` and
 `\\d+ pgq.*`. Parameters with a default may be left out; name the others you give:
 `pgq.claim('orders', n => 10)`.
+
+## Rights
+
+The owner of the extension, its members and superusers may do everything. Others get rights queue by
+queue; PUBLIC gets none.
+
+```sql
+select pgq.grant_queue('orders', 'shop', 'publish');
+select pgq.grant_queue('orders', 'billing', 'consume');
+select pgq.grant_queue('orders', 'operator', 'admin');
+select * from pgq.rights;
+```
+
+| right | lets a role |
+|---|---|
+| publish | publish to every topic that the queue receives, by function, INSERT or COPY |
+| consume | claim, end and extend leases, peek, wait; read statistics, history, dead letters |
+| admin | both; alter, pause, resume, drop, replay, discard, subscribe and unsubscribe it |
+
+Rights are those of `current_user`: SET ROLE counts, members of a role have its rights (unless they
+do not inherit), and a SECURITY DEFINER function of yours calls pgq with the rights of its owner.
+`grant_queue` also grants the privileges that the role needs; `revoke_queue` takes them away with
+the last right. A role that is dropped leaves no rights behind. An administrator can subscribe its
+queue to what one of its queues receives already without a filter, not to more. `create_queue`,
+`grant_queue`, `maintain` and `check` are for the owner, and for roles to which the owner grants
+EXECUTE: such a role is as good as an owner. A queue that is not there and one that a role may not
+use give it the same answer: 42501, or QU003 for a lease. What this protects against, and what it
+does not, is in [security.md](security.md).
+
+Functions that ask for rights have one more parameter, `caller`, which is not shown below: it is
+`current_user`, and no other value is accepted.
 """
 
 
@@ -76,6 +107,7 @@ def public_objects() -> Iterator[tuple[str, list[tuple[str, str]]]]:
 
 def signature(name: str, arguments: str, result: str | None) -> str:
     """Return a function's head, on one line if that is short enough."""
+    arguments = re.sub(r"(, )?caller pgq\.caller DEFAULT CURRENT_USER", "", arguments)
     arguments = arguments.replace(" DEFAULT ", " = ").replace("NULL::", "null::")
     arguments = re.sub(r"= null::[\w ]+(\[\])?", "= null", arguments)
     arguments = re.sub(r"('(?:[^']|'')*')::[\w ]+(\[\])?", r"\1", arguments)

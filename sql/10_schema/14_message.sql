@@ -17,7 +17,9 @@ create table pgq.message (
     dedup_key      text,
     deliver_at     timestamptz,
     expires_at     timestamptz,
-    published_at   timestamptz not null default now()
+    published_at   timestamptz not null default now(),
+    -- Who inserts tells who it is, because nobody but the owner may write here: for the trigger.
+    publisher      text default current_user
 ) partition by list (era);
 
 -- Each partition has a key of its own: dump and restore need it, and the ring makes one key over
@@ -52,4 +54,6 @@ comment on column pgq.message.deliver_at is
     'Not before this. A moment of infinity stores the message and delivers it to nobody.';
 comment on column pgq.message.expires_at is 'Not delivered after this.';
 comment on column pgq.message.published_at is 'When the publishing transaction began.';
+comment on column pgq.message.publisher is
+    'The role that published it, which the sender cannot choose; null: the owner, by a function.';
 revoke all on table pgq.message, pgq.message_0, pgq.message_1, pgq.message_2 from public;

@@ -28,7 +28,7 @@ comment on table pgq.lease is 'What is being worked on: the sets of one claim, a
 comment on column pgq.lease.lease_id is
     'The token that ack, nack, bury and extend need; made by _new_lease_id.';
 comment on column pgq.lease.part is
-    'Messages of one claim with another past have a row of their own: 1, 2, ...; 0 is the only row.';
+    'Messages of one claim with another past have a row of their own: 1, 2, ...; 0: the only row.';
 comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';
 comment on column pgq.lease.grouped is 'The messages are heads of ordering groups.';
 comment on column pgq.lease.holder is 'application_name of the claiming session.';

@@ -26,12 +26,12 @@ begin
         -- a # directly after a # adds nothing; a # in front carries its dot behind it
         if v_word = '#' then
             v_regex := v_regex || case
-                when v_last is null then '(?:[^.]+\.)*'
+                when v_last is null then E'(?:[^.]+\\.)*'
                 when v_last = '#' then ''
-                else '(?:\.[^.]+)*' end;
+                else E'(?:\\.[^.]+)*' end;
         else
             v_regex := v_regex
-                || case when v_last is null or v_regex = '(?:[^.]+\.)*' then '' else '\.' end
+                || case when v_last is null or v_regex = E'(?:[^.]+\\.)*' then '' else E'\\.' end
                 || case when v_word = '*' then '[^.]+' else pgq._regex_quote(v_word) end;
         end if;
         v_last := v_word;
@@ -40,7 +40,7 @@ begin
         perform pgq._filter_error('the topic pattern is empty', 'the topic pattern',
             'Write # to match every topic.');
     end if;
-    return case when v_regex = '(?:[^.]+\.)*' then '^' else '^' || v_regex || '$' end;
+    return case when v_regex = E'(?:[^.]+\\.)*' then '^' else '^' || v_regex || '$' end;
 end
 $$;
 comment on function pgq._topic_regex(text) is

@@ -1,7 +1,8 @@
 -- Does a topic match an AMQP pattern? The one meaning of wildcards: subscriptions use it too.
 create or replace function pgq.matches_topic(pattern text, topic text)
 returns boolean
-language sql immutable strict parallel safe
+language sql immutable strict parallel safe security definer
+set search_path = pg_catalog, pg_temp
 return topic operator(pg_catalog.~) pgq._topic_regex(pattern);
 comment on function pgq.matches_topic(text, text) is
     'Whether the topic matches the pattern: * is exactly one word, # is zero or more words,

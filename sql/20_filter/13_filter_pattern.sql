@@ -9,7 +9,7 @@ declare
 begin
     case operator
         when 'like', 'ilike' then
-            if pattern ~ '^(?:[^\\]|\\.)*\\$' then
+            if pattern ~ E'^(?:[^\\\\]|\\\\.)*\\\\$' then
                 return null;
             end if;
             select coalesce(string_agg(case
@@ -18,10 +18,10 @@ begin
                     when t.part[3] is not null then '.'
                     else pgq._regex_quote(t.part[4]) end, '' order by t.position), '')
             into v_regex
-            from regexp_matches(pattern, '\\(.)|(%+)|(_)|([^\\%_]+)', 'g')
+            from regexp_matches(pattern, E'\\\\(.)|(%+)|(_)|([^\\\\%_]+)', 'g')
                 with ordinality as t (part, position);
         when 'wildcard' then
-            if pattern !~ '^(?:[^\\]|\\[*\\])*$' then
+            if pattern !~ E'^(?:[^\\\\]|\\\\[*\\\\])*$' then
                 return null;
             end if;
             select coalesce(string_agg(case
@@ -29,7 +29,7 @@ begin
                     when t.part[2] is not null then '.*'
                     else pgq._regex_quote(t.part[3]) end, '' order by t.position), '')
             into v_regex
-            from regexp_matches(pattern, '\\([*\\])|(\*+)|([^\\*]+)', 'g')
+            from regexp_matches(pattern, E'\\\\([*\\\\])|(\\*+)|([^\\\\*]+)', 'g')
                 with ordinality as t (part, position);
         when 'topic' then
             return pgq._topic_regex(pattern);
@@ -42,7 +42,7 @@ begin
     end case;
     -- an open end needs no anchor, and is cheaper without
     return case when v_regex like '.*%' then substr(v_regex, 3) || '$'
-        when v_regex ~ '[^\\]\.\*$' then '^' || left(v_regex, -2)
+        when v_regex ~ E'[^\\\\]\\.\\*$' then '^' || left(v_regex, -2)
         else '^' || v_regex || '$' end;
 end
 $$;

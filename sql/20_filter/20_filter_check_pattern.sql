@@ -20,9 +20,9 @@ begin
             format('A pattern has at most %s characters.', v_limit));
     elsif operator in ('prefix', 'substr') then
         return;
-    elsif operator in ('regex', 'iregex') and v_pattern ~ '^(?:[^\\]|\\[^1-9])*\\[1-9]' then
+    elsif operator in ('regex', 'iregex') and v_pattern ~ E'^(?:[^\\\\]|\\\\[^1-9])*\\\\[1-9]' then
         perform pgq._filter_error('back-references are not supported', at,
-            'Write the regular expression without \1 to \9.');
+            E'Write the regular expression without \\1 to \\9.');
     end if;
     begin
         v_regex := pgq._filter_pattern(operator, v_pattern);
@@ -37,8 +37,8 @@ begin
     end;
     if v_regex is null then
         perform pgq._filter_error('the pattern has a stray backslash', at, case operator
-            when 'wildcard' then 'Write \* for a star and \\ for a backslash.'
-            else 'Write \\ for a backslash, \% and \_ for the characters % and _.' end);
+            when 'wildcard' then E'Write \\* for a star and \\\\ for a backslash.'
+            else E'Write \\\\ for a backslash, \\% and \\_ for the characters % and _.' end);
     end if;
 end
 $$;

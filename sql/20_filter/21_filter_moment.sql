@@ -24,8 +24,8 @@ begin
         end if;
         return jsonb_build_object('now', v_seconds);
     end if;
-    if jsonb_typeof(operand) is distinct from 'string' or v_text !~ ('^\d{4}-\d{2}-\d{2}'
-            '([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$') then
+    if jsonb_typeof(operand) is distinct from 'string' or v_text !~ (E'^\\d{4}-\\d{2}-\\d{2}'
+            || E'([T ]\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,6})?)?( ?(Z|[+-]\\d{2}(:?\\d{2})?))?)?$') then
         perform pgq._filter_error('the operand must be a timestamp', at, v_hint);
     end if;
     return to_jsonb(extract(epoch from v_text::timestamptz));

@@ -31,7 +31,7 @@ begin
         end if;
         v_operand := to_jsonb(
             case v_name when 'suffix' then '%' else '' end
-            || regexp_replace(v_operand ->> 'equals-ignore-case', '([\\%_])', '\\\1', 'g')
+            || regexp_replace(v_operand ->> 'equals-ignore-case', E'([\\\\%_])', E'\\\\\\1', 'g')
             || case v_name when 'prefix' then '%' else '' end);
         v_name := 'ilike';
     elsif v_name = 'equals-ignore-case' then

@@ -9,10 +9,10 @@ begin
         when operator = 'prefix' then ' starts with ' || to_json(pattern)::text
         when operator = 'substr' and pattern = '' then ' starts with ""'
         when operator = 'substr' then format(' like_regex %s flag "q"', to_json(pattern))
-        when operator = 'like' and pattern ~ '^[^\\%_]*$' then ' == ' || to_json(pattern)::text
-        when operator = 'like' and pattern ~ '^[^\\%_]*%+$'
+        when operator = 'like' and pattern ~ E'^[^\\\\%_]*$' then ' == ' || to_json(pattern)::text
+        when operator = 'like' and pattern ~ E'^[^\\\\%_]*%+$'
             then ' starts with ' || to_json(rtrim(pattern, '%'))::text
-        when operator = 'wildcard' and pattern ~ '^[^\\*]*\*+$'
+        when operator = 'wildcard' and pattern ~ E'^[^\\\\*]*\\*+$'
             then ' starts with ' || to_json(rtrim(pattern, '*'))::text
         -- flag s: a dot matches a newline too, as everywhere else in PostgreSQL
         else format(' like_regex %s flag "%s"', to_json(pgq._filter_pattern(operator, pattern)),

@@ -6,7 +6,7 @@ create or replace function pgq.matches(
     attempt int default 1, published_at timestamptz default null,
     expires_at timestamptz default null, id bigint default null)
 returns boolean
-language plpgsql stable parallel unsafe
+language plpgsql stable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare

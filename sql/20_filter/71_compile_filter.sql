@@ -3,7 +3,7 @@ create or replace function pgq.compile_filter(
     filter jsonb, out scope text, out path jsonpath, out tree jsonb, out operands jsonb,
     out operand_count int)
 returns setof record
-language plpgsql immutable parallel unsafe
+language plpgsql immutable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin

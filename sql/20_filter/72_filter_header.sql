@@ -7,7 +7,7 @@ as $$
 begin
     if key is null or key = '' then
         perform pgq._filter_error('the header key is missing', 'key', 'Name a header.');
-    elsif key ~ '\.' then
+    elsif key ~ E'\\.' then
         perform pgq._filter_error('invalid key ' || left(to_json(key)::text, 64), 'key',
             'A header key has no dots; write {"$path": ["headers", "a.b"], "$eq": ...} instead.');
     end if;

@@ -1,7 +1,7 @@
 -- Builds a filter: the header is one of these texts.
 create or replace function pgq.header_in(key text, "values" text[])
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare

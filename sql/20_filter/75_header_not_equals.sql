@@ -2,7 +2,7 @@
 create or replace function pgq.header_not_equals(
     key text, value text, include_missing boolean default false)
 returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare

@@ -1,7 +1,7 @@
 -- Builds a filter: the header matches this SQL pattern.
 create or replace function pgq.header_like(key text, pattern text)
 returns jsonb
-language plpgsql immutable parallel unsafe
+language plpgsql immutable parallel unsafe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare

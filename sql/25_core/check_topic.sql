@@ -14,7 +14,7 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Shorten it; what varies from message to message belongs into a header.';
     end if;
-    if topic !~ '^[^[:space:][:cntrl:].*#]+(\.[^[:space:][:cntrl:].*#]+)*$' then
+    if topic !~ E'^[^[:space:][:cntrl:].*#]+(\\.[^[:space:][:cntrl:].*#]+)*$' then
         raise exception 'invalid topic "%"', topic
             using errcode = 'invalid_parameter_value',
                   hint = 'Use words separated by single dots, without spaces, * and #.';

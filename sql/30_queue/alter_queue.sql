@@ -13,13 +13,14 @@ create or replace function pgq.alter_queue(
     set_size int default null,
     journal text default null,
     on_dead text default null,
-    suggestions boolean default null
+    suggestions boolean default null,
+    caller pgq.caller default current_user
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(alter_queue.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', alter_queue.name);
     v_before text[];
 begin
     -- Lock first: two changes of one queue must not overwrite each other.
@@ -64,10 +65,10 @@ end
 $$;
 comment on function pgq.alter_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
-    text, text, boolean) is
+    text, text, boolean, pgq.caller) is
     'Changes the given parts of a queue''s policy; null keeps a part, lane_keys => ''{}'' removes '
     'the lanes. Works on a queue with messages.';
 revoke all on function pgq.alter_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
-    text, text, boolean)
+    text, text, boolean, pgq.caller)
     from public;

@@ -1,13 +1,17 @@
 -- Gives a subscription another filter; the next publish follows it.
-create or replace function pgq.alter_subscription(subscriber text, pattern text, filter jsonb)
-returns void
+create or replace function pgq.alter_subscription(
+    subscriber text, pattern text, filter jsonb, caller pgq.caller default current_user
+) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(subscriber);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', subscriber);
     v_filter pgq.filter;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_pattern(caller, pattern, pgq._pattern_regex(pattern));
+    end if;
     if filter is not null and filter <> '{}' then
         v_filter := pgq._find_filter(filter, null);
     end if;
@@ -22,7 +26,7 @@ begin
     perform pgq._rerouted();
 end
 $$;
-comment on function pgq.alter_subscription(text, text, jsonb) is
+comment on function pgq.alter_subscription(text, text, jsonb, pgq.caller) is
     'Gives a subscription another filter, null for none. The next publish follows it; what the '
     'queue has received stays in it.';
-revoke all on function pgq.alter_subscription(text, text, jsonb) from public;
+revoke all on function pgq.alter_subscription(text, text, jsonb, pgq.caller) from public;

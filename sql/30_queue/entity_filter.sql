@@ -6,7 +6,7 @@ create or replace function pgq.entity_filter(
     from_filter_types text[] default null,
     to_filter_types text[] default null
 ) returns jsonb
-language plpgsql immutable parallel safe
+language plpgsql immutable parallel safe security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare

@@ -10,7 +10,7 @@ begin
     end if;
     -- A pattern is no filter, and neither is its error.
     if length(pattern) > 255 or pattern !~
-        '^([^[:space:][:cntrl:].*#]+|[*#])(\.([^[:space:][:cntrl:].*#]+|[*#]))*$'
+        E'^([^[:space:][:cntrl:].*#]+|[*#])(\\.([^[:space:][:cntrl:].*#]+|[*#]))*$'
     then
         raise exception 'invalid topic pattern "%"', left(pattern, 80)
             using errcode = 'invalid_parameter_value',

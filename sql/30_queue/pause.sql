@@ -1,16 +1,18 @@
 -- Claims return nothing until resume; false if the queue was paused already.
-create or replace function pgq.pause(name text) returns boolean
+create or replace function pgq.pause(
+    name text, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(pause.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', pause.name);
 begin
     update pgq.queue q set paused = true where q.queue_id = v_queue.queue_id and not q.paused;
     return found;
 end
 $$;
-comment on function pgq.pause(text) is
+comment on function pgq.pause(text, pgq.caller) is
     'Stops delivery: claims return nothing until resume. Publishing and acknowledging go on. '
     'False if the queue was paused already.';
-revoke all on function pgq.pause(text) from public;
+revoke all on function pgq.pause(text, pgq.caller) from public;

@@ -1,10 +1,12 @@
 -- Delivery goes on; false if the queue was not paused.
-create or replace function pgq.resume(name text) returns boolean
+create or replace function pgq.resume(
+    name text, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(resume.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', resume.name);
 begin
     update pgq.queue q set paused = false where q.queue_id = v_queue.queue_id and q.paused;
     if not found then
@@ -14,6 +16,6 @@ begin
     return true;
 end
 $$;
-comment on function pgq.resume(text) is
+comment on function pgq.resume(text, pgq.caller) is
     'Lets a paused queue deliver again. False if it was not paused.';
-revoke all on function pgq.resume(text) from public;
+revoke all on function pgq.resume(text, pgq.caller) from public;

@@ -4,7 +4,8 @@ create or replace function pgq.subscribe(
     pattern text,
     filter jsonb default null,
     since timestamptz default null,
-    since_id bigint default null
+    since_id bigint default null,
+    caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -17,6 +18,10 @@ declare
     v_binding pgq.binding;
 begin
     perform pgq._check_topic(subscriber);
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'admin', subscriber);
+        perform pgq._require_pattern(caller, pattern, v_regex);
+    end if;
     if filter is not null and filter <> '{}' then
         v_filter := pgq._find_filter(filter, null);
     end if;
@@ -50,10 +55,11 @@ begin
     return true;
 end
 $$;
-comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint) is
+comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.caller) is
     'Lets the queue named subscriber (made if new) receive the topics that match the pattern: '
     'words separated by dots, * is one word, # is any number of words. A filter is evaluated once, '
     'when a message is published. Starts with the next message, or with what the log still has '
     'since a time or a message id; publishing waits while those are added. False if the '
     'subscription is there already.';
-revoke all on function pgq.subscribe(text, text, jsonb, timestamptz, bigint) from public;
+revoke all on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.caller)
+    from public;

@@ -1,9 +1,14 @@
 -- Removes a binding; false if it was not there.
-create or replace function pgq.unsubscribe(subscriber text, pattern text) returns boolean
+create or replace function pgq.unsubscribe(
+    subscriber text, pattern text, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'admin', subscriber);
+    end if;
     delete from pgq.binding b using pgq.queue q
     where q.name = subscriber and b.queue_id = q.queue_id and b.pattern = unsubscribe.pattern;
     if not found then
@@ -13,6 +18,6 @@ begin
     return true;
 end
 $$;
-comment on function pgq.unsubscribe(text, text) is
+comment on function pgq.unsubscribe(text, text, pgq.caller) is
     'Ends a subscription: what the queue has received stays in it. False if there was none.';
-revoke all on function pgq.unsubscribe(text, text) from public;
+revoke all on function pgq.unsubscribe(text, text, pgq.caller) from public;

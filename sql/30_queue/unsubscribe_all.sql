@@ -1,11 +1,16 @@
 -- Removes all subscriptions of a queue; returns how many.
-create or replace function pgq.unsubscribe_all(subscriber text) returns int
+create or replace function pgq.unsubscribe_all(
+    subscriber text, caller pgq.caller default current_user
+) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_count int;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'admin', subscriber);
+    end if;
     -- The topic of its own name is what makes it a queue: only drop_queue ends that.
     delete from pgq.binding b using pgq.queue q
     where q.name = subscriber and b.queue_id = q.queue_id and b.counted;
@@ -16,6 +21,6 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.unsubscribe_all(text) is
+comment on function pgq.unsubscribe_all(text, pgq.caller) is
     'Ends all subscriptions of a queue and returns how many there were.';
-revoke all on function pgq.unsubscribe_all(text) from public;
+revoke all on function pgq.unsubscribe_all(text, pgq.caller) from public;

@@ -11,7 +11,8 @@ create or replace function pgq.publish(
     reply_to text default null,
     correlation_id text default null,
     group_key text default null,
-    dedup_key text default null
+    dedup_key text default null,
+    caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -19,9 +20,17 @@ as $$
 declare
     v_id bigint := nextval('pgq.message_id');
     v_first bigint;
+    v_publisher text;
 begin
     if topic is null then
         perform pgq._check_topic(topic);
+    end if;
+    if not pgq._is_owner(caller) then
+        -- The trigger asks for its rights; before that, a key would tell something.
+        v_publisher := caller::text;
+        if v_publisher is null or dedup_key is not null then
+            perform pgq._require_topic(caller, topic);
+        end if;
     end if;
     if payload is null or priority is null or priority not between -1000 and 1000
        or delay < interval '0' or expires_in <= interval '0'
@@ -36,18 +45,19 @@ begin
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-        group_key, dedup_key, deliver_at, expires_at)
+        group_key, dedup_key, deliver_at, expires_at, publisher)
     values (
         v_id, publish.topic, publish.priority, coalesce(publish.headers, '{}'), publish.payload,
         publish.sender, publish.recipient, publish.reply_to, publish.correlation_id,
         publish.group_key, publish.dedup_key, pgq.now() + publish.delay,
-        pgq.now() + publish.expires_in);
+        pgq.now() + publish.expires_in, v_publisher);
     return v_id;
 end
 $$;
 comment on function pgq.publish(
-    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text) is
+    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller) is
     'Publishes one message in the caller''s transaction and returns its id. With a dedup_key that '
     'was used within the queue''s window it returns the first message''s id and delivers nothing.';
 revoke all on function pgq.publish(
-    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text) from public;
+    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller)
+    from public;

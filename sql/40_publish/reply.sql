@@ -1,16 +1,18 @@
 -- Publishes the answer to a message, where its sender awaits it.
 create or replace function pgq.reply(
-    message_id bigint, payload jsonb, headers jsonb default '{}', sender text default null
+    message_id bigint, payload jsonb, headers jsonb default '{}', sender text default null,
+    caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_question record;
+    v_question pgq.message;
+    v_queues int[] := pgq._visible_queues(caller);
 begin
-    select m.reply_to, m.correlation_id, m.sender, m.recipient into v_question
-    from pgq.message m where m.id = reply.message_id;
-    if not found then
+    select m.* into v_question from pgq.message m where m.id = reply.message_id;
+    -- To others than its consumers it is as if it were not there.
+    if not found or (v_queues is not null and not pgq._is_received(v_queues, v_question)) then
         raise exception 'message % is not in the log', coalesce(message_id::text, 'null')
             using errcode = 'no_data_found',
                   hint = 'Answer while you hold it, or within the queue''s retention.';
@@ -23,10 +25,11 @@ begin
     return pgq.publish(
         topic => v_question.reply_to, payload => reply.payload, headers => reply.headers,
         sender => coalesce(reply.sender, v_question.recipient), recipient => v_question.sender,
-        correlation_id => coalesce(v_question.correlation_id, reply.message_id::text));
+        correlation_id => coalesce(v_question.correlation_id, reply.message_id::text),
+        caller => reply.caller);
 end
 $$;
-comment on function pgq.reply(bigint, jsonb, jsonb, text) is
+comment on function pgq.reply(bigint, jsonb, jsonb, text, pgq.caller) is
     'Publishes an answer to the reply_to topic of a message, addressed to its sender, with its '
     'correlation_id (or its id, if it has none). Returns the id of the answer.';
-revoke all on function pgq.reply(bigint, jsonb, jsonb, text) from public;
+revoke all on function pgq.reply(bigint, jsonb, jsonb, text, pgq.caller) from public;

@@ -33,7 +33,7 @@ declare
 begin
     -- Most publishes are of one message to known queues: what they need is read in one go.
     select n.id, n.topic, n.priority, n.headers, n.group_key, n.dedup_key, n.expires_at,
-           case when n.deliver_at > v_now then n.deliver_at end as due_at,
+           case when n.deliver_at > v_now then n.deliver_at end as due_at, n.publisher,
            exists (select from new_message offset 1) as many,
            n.priority not between -1000 and 1000 or jsonb_typeof(n.headers) <> 'object'
            or n.headers @? '$.*.type() ? (@ == "array" || @ == "object")' as refused,
@@ -45,6 +45,12 @@ begin
     limit 1;
     if not found then
         return null;
+    end if;
+    -- First of all, because what follows tells who receives the topic, or that nobody does. Who
+    -- inserts by itself is the publisher of all messages; here current_user is the owner.
+    if v_message.publisher <> current_user and not pgq._is_owner(v_message.publisher) then
+        perform pgq._require_topic(v_message.publisher, t.topic)
+        from (select distinct n.topic from new_message n) t;
     end if;
     if v_message.refused then
         perform pgq._refuse_message(v_message.priority, v_message.headers);
@@ -97,7 +103,8 @@ begin
                 select r.queue_ids, r.binding_ids, r.version, true
                 into v_queue_ids, v_binding_ids, v_version, v_waited
                 from pgq.route r
-                where r.topic = v_message.topic and r.version = (select s.version from pgq.routing s)
+                where r.topic = v_message.topic
+                  and r.version = (select s.version from pgq.routing s)
                 limit 1;
                 if not found then
                     select r.queue_ids, r.binding_ids, r.version, true

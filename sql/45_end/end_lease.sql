@@ -38,10 +38,7 @@ begin
         return next v_part;
     end loop;
     if not v_found then
-        raise exception 'lease % is lost', coalesce(lease_id::text, 'null')
-            using errcode = 'QU003',
-                  hint = 'It was ended, or it expired and its messages are with another consumer. '
-                      'Ask for a longer lease, or extend it while you work.';
+        perform pgq._lose_lease(lease_id);
     end if;
     if v_missing <> '{}' then
         raise exception 'lease % does not hold message %', lease_id, lower(v_missing)

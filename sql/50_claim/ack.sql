@@ -1,5 +1,7 @@
 -- Ends messages for good; null: everything that the lease still holds.
-create or replace function pgq.ack(lease_id bigint, ids bigint[] default null) returns int
+create or replace function pgq.ack(
+    lease_id bigint, ids bigint[] default null, caller pgq.caller default current_user
+) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -10,6 +12,9 @@ declare
     v_queue pgq.queue;
     v_count int := 0;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, ack.lease_id);
+    end if;
     if ids is null then
         delete from pgq.lease l where l.lease_id = ack.lease_id and l.part = 0
         returning l.* into v_part;
@@ -36,7 +41,7 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.ack(bigint, bigint[]) is
+comment on function pgq.ack(bigint, bigint[], pgq.caller) is
     'Acknowledges messages of a lease: they are done. Without ids everything that the lease still '
     'holds. Returns how many. QU003 if the lease does not hold them: nothing has changed then.';
-revoke all on function pgq.ack(bigint, bigint[]) from public;
+revoke all on function pgq.ack(bigint, bigint[], pgq.caller) from public;

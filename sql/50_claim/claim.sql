@@ -4,7 +4,8 @@ create or replace function pgq.claim(
     filter jsonb default null,
     n int default 1,
     lease interval default null,
-    key text default null
+    key text default null,
+    caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -22,6 +23,9 @@ declare
     v_set int8multirange;
     v_count int;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'consume', claim.topic);
+    end if;
     select q.* into v_queue from pgq.queue q where q.name = claim.topic;
     if not found then
         v_queue := pgq._queue(claim.topic);  -- raises QU001
@@ -148,9 +152,9 @@ begin
     end if;
 end
 $$;
-comment on function pgq.claim(text, jsonb, int, interval, text) is
+comment on function pgq.claim(text, jsonb, int, interval, text, pgq.caller) is
     'Takes up to n messages of a queue that match the filter, in delivery order, and holds them '
     'for the lease. All rows of a call share one lease_id, the token for ack, nack, bury and '
     'extend. With a key the claim has a name: the same key returns the same messages until they '
     'are acknowledged.';
-revoke all on function pgq.claim(text, jsonb, int, interval, text) from public;
+revoke all on function pgq.claim(text, jsonb, int, interval, text, pgq.caller) from public;

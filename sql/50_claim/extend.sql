@@ -1,12 +1,16 @@
 -- The lease lasts from now for the given time, or for the queue's.
-create or replace function pgq.extend(lease_id bigint, lease interval default null)
-returns timestamptz
+create or replace function pgq.extend(
+    lease_id bigint, lease interval default null, caller pgq.caller default current_user
+) returns timestamptz
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := pgq.now();
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, extend.lease_id);
+    end if;
     if extend.lease <= interval '0' then
         raise exception 'lease must be longer than zero'
             using errcode = 'invalid_parameter_value',
@@ -18,14 +22,12 @@ begin
     from pgq.queue q
     where l.lease_id = extend.lease_id and q.queue_id = l.queue_id;
     if not found then
-        raise exception 'lease % is lost', coalesce(extend.lease_id::text, 'null')
-            using errcode = 'QU003',
-                  hint = 'It was ended, or it expired and its messages are with another consumer.';
+        perform pgq._lose_lease(extend.lease_id);
     end if;
     return (select min(l.until) from pgq.lease l where l.lease_id = extend.lease_id);
 end
 $$;
-comment on function pgq.extend(bigint, interval) is
+comment on function pgq.extend(bigint, interval, pgq.caller) is
     'Holds the messages of a lease for longer: the given time (null: the queue''s lease) from now. '
     'Returns until when. QU003 if the lease is lost.';
-revoke all on function pgq.extend(bigint, interval) from public;
+revoke all on function pgq.extend(bigint, interval, pgq.caller) from public;

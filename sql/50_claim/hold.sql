@@ -5,14 +5,15 @@ create or replace function pgq.hold(
     key text,
     filter jsonb default null,
     n int default 1,
-    lease interval default null
+    lease interval default null,
+    caller pgq.caller default current_user
 ) returns table (lease_id bigint, size bigint, lease_until timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue(hold.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', hold.topic);
 begin
     if hold.key is null or hold.key = '' then
         raise exception 'a claim to be held needs a name'
@@ -34,9 +35,9 @@ begin
         group by l.lease_id;
 end
 $$;
-comment on function pgq.hold(text, text, jsonb, int, interval) is
+comment on function pgq.hold(text, text, jsonb, int, interval, pgq.caller) is
     'Claims under a name without reading the messages, for those who read them in slices with '
     'pgq.leased: returns the lease and how many messages it holds, or no row if there are none to '
     'claim. The same key returns the same lease until it is acknowledged. Without a lease it has '
     'no end: pgq.leases lists what is held, pgq.release breaks it.';
-revoke all on function pgq.hold(text, text, jsonb, int, interval) from public;
+revoke all on function pgq.hold(text, text, jsonb, int, interval, pgq.caller) from public;

@@ -1,5 +1,6 @@
 -- How many messages each slice of a lease has: what readers of the slices check themselves by.
-create or replace function pgq.lease_slices(lease_id bigint, "of" int)
+create or replace function pgq.lease_slices(
+    lease_id bigint, "of" int, caller pgq.caller default current_user)
 returns table (slice int, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -7,6 +8,9 @@ set jit = off
 as $$
 #variable_conflict use_column
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, lease_slices.lease_id);
+    end if;
     if "of" is null or "of" < 1 then
         raise exception 'there must be at least one slice'
             using errcode = 'invalid_parameter_value',
@@ -22,7 +26,7 @@ begin
         group by 1 order by 1;
 end
 $$;
-comment on function pgq.lease_slices(bigint, int) is
+comment on function pgq.lease_slices(bigint, int, pgq.caller) is
     'How many messages of a lease pgq.leased(lease_id, slice, of) returns for each slice; slices '
     'without messages are left out.';
-revoke all on function pgq.lease_slices(bigint, int) from public;
+revoke all on function pgq.lease_slices(bigint, int, pgq.caller) from public;

@@ -2,7 +2,8 @@
 -- with a snapshot taken after it has locked the log: an older one would miss what was carried out
 -- of an emptied era.
 create or replace function pgq.leased(
-    lease_id bigint, slice int default 0, "of" int default 1
+    lease_id bigint, slice int default 0, "of" int default 1,
+    caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -14,6 +15,9 @@ declare
     v_size bigint;
     v_count bigint;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, leased.lease_id);
+    end if;
     if slice is null or "of" is null or "of" < 1 or slice not between 0 and "of" - 1 then
         raise exception 'there is no slice % of %', coalesce(slice::text, 'null'),
             coalesce("of"::text, 'null')
@@ -22,9 +26,7 @@ begin
     end if;
     select sum(l.size) into v_size from pgq.lease l where l.lease_id = leased.lease_id;
     if v_size is null then
-        raise exception 'lease % is lost', coalesce(leased.lease_id::text, 'null')
-            using errcode = 'QU003',
-                  hint = 'It was ended, or it expired and its messages are with another consumer.';
+        perform pgq._lose_lease(leased.lease_id);
     end if;
     if "of" > 1 then
         return query
@@ -52,8 +54,8 @@ begin
     end if;
 end
 $$;
-comment on function pgq.leased(bigint, int, int) is
+comment on function pgq.leased(bigint, int, int, pgq.caller) is
     'The messages that a lease holds, again: for parallel readers and for recovery. Takes nothing. '
     'With slice and of only a part of them, in no order: the slices 0 to of - 1 together are all, '
     'and a message stays in its slice whatever is acknowledged meanwhile.';
-revoke all on function pgq.leased(bigint, int, int) from public;
+revoke all on function pgq.leased(bigint, int, int, pgq.caller) from public;

@@ -4,7 +4,8 @@ create or replace function pgq.nack(
     ids bigint[] default null,
     delay interval default null,
     error text default null,
-    details jsonb default null
+    details jsonb default null,
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -17,6 +18,9 @@ declare
     v_part pgq.lease;
     v_count int := 0;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, nack.lease_id);
+    end if;
     if delay < interval '0' then
         raise exception 'delay must not be negative'
             using errcode = 'invalid_parameter_value',
@@ -30,9 +34,9 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.nack(bigint, bigint[], interval, text, jsonb) is
+comment on function pgq.nack(bigint, bigint[], interval, text, jsonb, pgq.caller) is
     'Refuses messages of a lease: they are retried after the delay (null: the queue''s '
     'backoff), or '
     'become dead letters if this was the last attempt. Returns how many. QU003 if the lease does '
     'not hold them.';
-revoke all on function pgq.nack(bigint, bigint[], interval, text, jsonb) from public;
+revoke all on function pgq.nack(bigint, bigint[], interval, text, jsonb, pgq.caller) from public;

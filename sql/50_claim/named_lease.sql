@@ -1,10 +1,12 @@
 -- The token of a named claim, for ack, nack, bury, extend, release and leased by name.
-create or replace function pgq.named_lease(topic text, key text) returns bigint
+create or replace function pgq.named_lease(
+    topic text, key text, caller pgq.caller default current_user
+) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(named_lease.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', named_lease.topic);
     v_lease_id bigint;
 begin
     select l.lease_id into v_lease_id from pgq.lease l
@@ -19,7 +21,7 @@ begin
     return v_lease_id;
 end
 $$;
-comment on function pgq.named_lease(text, text) is
+comment on function pgq.named_lease(text, text, pgq.caller) is
     'The lease of a named claim, so that ack, nack, bury, extend, release and leased go by name: '
     'select pgq.ack(pgq.named_lease(''orders'', ''job-42'')). QU003 if there is none.';
-revoke all on function pgq.named_lease(text, text) from public;
+revoke all on function pgq.named_lease(text, text, pgq.caller) from public;

@@ -1,6 +1,7 @@
 -- The next n messages that a claim with this filter would get; takes nothing.
-create or replace function pgq.peek(topic text, filter jsonb default null, n int default 10)
-returns setof pgq.message
+create or replace function pgq.peek(
+    topic text, filter jsonb default null, n int default 10, caller pgq.caller default current_user
+) returns setof pgq.message
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -8,7 +9,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(peek.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek.topic);
     v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), v_queue.lane_keys);
     v_now timestamptz := pgq.now();
     v_kept record;
@@ -49,7 +50,7 @@ begin
     end loop;
 end
 $$;
-comment on function pgq.peek(text, jsonb, int) is
+comment on function pgq.peek(text, jsonb, int, pgq.caller) is
     'Looks at the next n ready messages of a queue that match the filter, in delivery order. Takes '
     'nothing, locks nothing, works on a standby.';
-revoke all on function pgq.peek(text, jsonb, int) from public;
+revoke all on function pgq.peek(text, jsonb, int, pgq.caller) from public;

@@ -1,6 +1,7 @@
 -- The ready messages of a queue that match the filter and belong to a slice; takes nothing.
 create or replace function pgq.peek_slice(
-    topic text, filter jsonb default null, slice int default 0, "of" int default 1
+    topic text, filter jsonb default null, slice int default 0, "of" int default 1,
+    caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -9,7 +10,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(peek_slice.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek_slice.topic);
     v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), v_queue.lane_keys);
     v_now timestamptz := pgq.now();
 begin
@@ -34,8 +35,8 @@ begin
               m.published_at, m.expires_at, m.id, v_now);
 end
 $$;
-comment on function pgq.peek_slice(text, jsonb, int, int) is
+comment on function pgq.peek_slice(text, jsonb, int, int, pgq.caller) is
     'Looks at all ready messages of a queue that match the filter, or at a slice of them, in no '
     'order: the slices 0 to of - 1 together are all. For parallel readers; attempt counts '
     'the deliveries so far. Takes nothing, works on a standby.';
-revoke all on function pgq.peek_slice(text, jsonb, int, int) from public;
+revoke all on function pgq.peek_slice(text, jsonb, int, int, pgq.caller) from public;

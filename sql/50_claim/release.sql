@@ -2,7 +2,8 @@
 create or replace function pgq.release(
     lease_id bigint,
     ids bigint[] default null,
-    delay interval default '0'
+    delay interval default '0',
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -14,6 +15,9 @@ declare
     v_part pgq.lease;
     v_count int := 0;
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, release.lease_id);
+    end if;
     if delay is null or delay < interval '0' then
         raise exception 'delay must not be negative or null'
             using errcode = 'invalid_parameter_value',
@@ -40,8 +44,8 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.release(bigint, bigint[], interval) is
+comment on function pgq.release(bigint, bigint[], interval, pgq.caller) is
     'Gives messages of a lease back unharmed: nothing failed, the attempt is not counted, and they '
     'can be claimed again at once, or after the delay. For a consumer that stops, or that wants '
     'other messages. Returns how many. QU003 if the lease does not hold them.';
-revoke all on function pgq.release(bigint, bigint[], interval) from public;
+revoke all on function pgq.release(bigint, bigint[], interval, pgq.caller) from public;

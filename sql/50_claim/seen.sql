@@ -1,9 +1,14 @@
 -- Has this handler seen the message? If not, it has now.
-create or replace function pgq.seen(handler text, message_id bigint, size int default 100)
-returns boolean
+create or replace function pgq.seen(
+    handler text, message_id bigint, size int default 100, caller pgq.caller default current_user
+) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    -- The handlers of a role are its own: nobody can mark what another has to do as done.
+    v_handler text := case when pgq._is_owner(caller) then handler
+                           else quote_ident(caller) || ':' || handler end;
 begin
     if handler is null or handler = '' or message_id is null or size is null or size < 1 then
         raise exception 'seen needs a handler, a message id and a size of at least 1'
@@ -12,7 +17,7 @@ begin
     end if;
     -- Waits for a transaction that is handling the same message, until it is known how it ends.
     insert into pgq.handled (handler, message_id, handled_at)
-    values (seen.handler, seen.message_id, pgq.now())
+    values (v_handler, seen.message_id, pgq.now())
     on conflict on constraint handled_pkey do nothing;
     if not found then
         return true;
@@ -21,16 +26,16 @@ begin
     where h.ctid = any (array(
         -- Locked is only what goes: OFFSET in a query with FOR UPDATE would lock the whole ring.
         select o.ctid from pgq.handled o
-        where o.handler = seen.handler and o.handled_id <= (
+        where o.handler = v_handler and o.handled_id <= (
             select l.handled_id from pgq.handled l
-            where l.handler = seen.handler order by l.handled_id desc offset size limit 1)
+            where l.handler = v_handler order by l.handled_id desc offset size limit 1)
         for update skip locked));
     return false;
 end
 $$;
-comment on function pgq.seen(text, bigint, int) is
+comment on function pgq.seen(text, bigint, int, pgq.caller) is
     'Consumer-side deduplication: true if the handler has seen the message among its last size '
     'ones, else false, and it is remembered. Call it in the transaction of the work: what is '
     'rolled '
-    'back was not seen.';
-revoke all on function pgq.seen(text, bigint, int) from public;
+    'back was not seen. A role with rights has handlers of its own.';
+revoke all on function pgq.seen(text, bigint, int, pgq.caller) from public;

@@ -22,7 +22,7 @@ declare
     -- has seen: what does not match now may match later; nor what an old snapshot has seen, for
     -- which messages are missing that were carried out of an era meanwhile.
     v_snapshot pg_snapshot := case
-        when pg_current_xact_id_if_assigned() is null and document::text !~ '"\$now"'
+        when pg_current_xact_id_if_assigned() is null and document::text !~ E'"\\$now"'
              and current_setting('transaction_isolation') = 'read committed'
         then pg_current_snapshot() end;
     v_unseen pg_snapshot;

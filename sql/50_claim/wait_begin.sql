@@ -6,13 +6,14 @@
 -- everybody who may have missed it has to end (second call), then comes a last claim; after that
 -- no message can arrive unannounced, as long as the registration lasts.
 create or replace function pgq.wait_begin(
-    topic text, waiter text, timeout interval default '30 s'
+    topic text, waiter text, timeout interval default '30 s',
+    caller pgq.caller default current_user
 ) returns interval
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(wait_begin.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_begin.topic);
     v_now timestamptz := pgq.now();
     v_waiter pgq.waiter;
     v_due timestamptz;
@@ -76,8 +77,8 @@ begin
     return least(timeout, greatest(coalesce(v_due - v_now, timeout), interval '20 ms'));
 end
 $$;
-comment on function pgq.wait_begin(text, text, interval) is
+comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
     'Call it, in a transaction of its own, after a claim that found nothing; LISTEN to pgq before. '
     'Returns how long to sleep: until notified, or for that time, at most the timeout; no time at '
     'all means to claim again at once. The waiter is a name that no other consumer uses.';
-revoke all on function pgq.wait_begin(text, text, interval) from public;
+revoke all on function pgq.wait_begin(text, text, interval, pgq.caller) from public;

@@ -8,7 +8,7 @@ declare
     v_limit text := coalesce(nullif(current_setting('pgq.warn_after_tests', true), ''), '10000');
     v_minute text := floor(extract(epoch from pgq.now()) / 60)::text;
 begin
-    if v_limit !~ '^\d{1,18}$' or v_limit::bigint = 0 or tested < v_limit::bigint
+    if v_limit !~ E'^\\d{1,18}$' or v_limit::bigint = 0 or tested < v_limit::bigint
        or current_setting('pgq.warned', true) = v_minute
     then
         return;

@@ -1,13 +1,13 @@
 -- Takes a consumer's name, or keeps it: an owner calls this again and again while it lives.
 create or replace function pgq.stream_begin(
     topic text, consumer text, owner text, timeout interval default '30 s',
-    lease interval default null
+    lease interval default null, caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(stream_begin.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_begin.topic);
     v_now timestamptz := pgq.now();
     v_stream pgq.stream;
 begin
@@ -45,8 +45,8 @@ begin
     return v_stream.batch;
 end
 $$;
-comment on function pgq.stream_begin(text, text, text, interval, interval) is
+comment on function pgq.stream_begin(text, text, text, interval, interval, pgq.caller) is
     'Takes the name of a consumer that works in numbered batches, and returns the last batch that '
     'it has finished (0: none). To be repeated by the owner before the timeout is over, which '
     'with a lease also extends the batch at work; 55006 if another owner has the name.';
-revoke all on function pgq.stream_begin(text, text, text, interval, interval) from public;
+revoke all on function pgq.stream_begin(text, text, text, interval, interval, pgq.caller) from public;

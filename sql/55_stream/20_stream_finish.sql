@@ -1,12 +1,13 @@
 -- Acknowledges the batches of a stream up to this one.
 create or replace function pgq.stream_finish(
-    topic text, consumer text, owner text, batch bigint
+    topic text, consumer text, owner text, batch bigint,
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(stream_finish.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_finish.topic);
     v_stream pgq.stream;
     v_lease_id bigint;
     v_count int := 0;
@@ -35,7 +36,7 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.stream_finish(text, text, text, bigint) is
+comment on function pgq.stream_finish(text, text, text, bigint, pgq.caller) is
     'Acknowledges what the batches of a stream still hold, up to and with this one. Returns how '
     'many messages; 0 if they were finished before. 55006 if the name has another owner.';
-revoke all on function pgq.stream_finish(text, text, text, bigint) from public;
+revoke all on function pgq.stream_finish(text, text, text, bigint, pgq.caller) from public;

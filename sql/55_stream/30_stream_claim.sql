@@ -2,13 +2,17 @@
 -- finished.
 create or replace function pgq.stream_claim(
     topic text, consumer text, owner text, batch bigint, filter jsonb default null,
-    n int default 1000, lease interval default null
+    n int default 1000, lease interval default null,
+    caller pgq.caller default current_user
 ) returns table (lease_id bigint, size bigint)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'consume', stream_claim.topic);
+    end if;
     perform pgq.stream_finish(stream_claim.topic, stream_claim.consumer, stream_claim.owner,
                               stream_claim.batch - 1);
     if stream_claim.batch is null or exists (
@@ -28,10 +32,10 @@ begin
                       stream_claim.filter, stream_claim.n, stream_claim.lease) h;
 end
 $$;
-comment on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval) is
+comment on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval, pgq.caller) is
     'Claims a numbered batch of a stream, after finishing those before it, and returns its lease '
     'and size; no row if there is nothing to claim. The same batch returns the same messages until '
     'it is finished. Without a lease it has no end. QU003 if the batch is finished, 55006 if the '
     'name has another owner.';
-revoke all on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval)
+revoke all on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval, pgq.caller)
     from public;

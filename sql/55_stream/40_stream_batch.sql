@@ -1,12 +1,13 @@
 -- The lease of a batch that was claimed.
-create or replace function pgq.stream_batch(topic text, consumer text, batch bigint)
+create or replace function pgq.stream_batch(
+    topic text, consumer text, batch bigint, caller pgq.caller default current_user)
 returns table (lease_id bigint, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue(stream_batch.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_batch.topic);
 begin
     return query
         select l.lease_id, sum(l.size) from pgq.lease l
@@ -15,6 +16,6 @@ begin
         group by l.lease_id;
 end
 $$;
-comment on function pgq.stream_batch(text, text, bigint) is
+comment on function pgq.stream_batch(text, text, bigint, pgq.caller) is
     'The lease and size of a batch of a stream that is claimed and not finished; else no row.';
-revoke all on function pgq.stream_batch(text, text, bigint) from public;
+revoke all on function pgq.stream_batch(text, text, bigint, pgq.caller) from public;

@@ -3,14 +3,15 @@ create or replace function pgq.discard(
     topic text,
     filter jsonb default null,
     n int default null,
-    dry_run boolean default false
+    dry_run boolean default false,
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(discard.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', discard.topic);
     v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, n, not dry_run);
     v_gone record;
     v_group record;
@@ -44,7 +45,7 @@ begin
     return cardinality(v_letters);
 end
 $$;
-comment on function pgq.discard(text, jsonb, int, boolean) is
+comment on function pgq.discard(text, jsonb, int, boolean, pgq.caller) is
     'Deletes dead letters of a queue that match the filter, at most n, the oldest first, for good. '
     'Returns how many; dry_run only counts.';
-revoke all on function pgq.discard(text, jsonb, int, boolean) from public;
+revoke all on function pgq.discard(text, jsonb, int, boolean, pgq.caller) from public;

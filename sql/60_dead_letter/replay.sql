@@ -3,14 +3,15 @@ create or replace function pgq.replay(
     topic text,
     filter jsonb default null,
     n int default null,
-    dry_run boolean default false
+    dry_run boolean default false,
+    caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue(replay.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', replay.topic);
     v_now timestamptz := pgq.now();
     v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, n, not dry_run);
     v_set record;
@@ -29,10 +30,10 @@ begin
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-        group_key, dedup_key, deliver_at, expires_at, published_at)
+        group_key, dedup_key, deliver_at, expires_at, published_at, publisher)
     select d.message_id, d.topic, d.priority, d.headers, d.payload, d.sender, d.recipient,
            d.reply_to, d.correlation_id, d.group_key, d.dedup_key, 'infinity', d.expires_at,
-           d.published_at
+           d.published_at, null
     from pgq.dead_letter d
     where d.dead_letter_id = any (v_letters)
       and not exists (select from pgq.message m where m.id = d.message_id);
@@ -65,8 +66,8 @@ begin
     return cardinality(v_letters);
 end
 $$;
-comment on function pgq.replay(text, jsonb, int, boolean) is
+comment on function pgq.replay(text, jsonb, int, boolean, pgq.caller) is
     'Puts dead letters of a queue that match the filter, at most n, back into the queue with all '
     'their attempts, the oldest first. Returns how many; dry_run only counts. What fails again '
     'comes back with its replay_count and its whole history.';
-revoke all on function pgq.replay(text, jsonb, int, boolean) from public;
+revoke all on function pgq.replay(text, jsonb, int, boolean, pgq.caller) from public;

@@ -60,6 +60,7 @@ begin
     end if;
     perform pgq._tidy_filters(v_now);
     perform pgq._sweep_orphans();
+    perform pgq._sweep_rights();
     perform pgq._turn_eras(v_now, true);
 end
 $$;

@@ -137,7 +137,14 @@ begin
         where e.archived_at is not null and e.number >= pg_sequence_last_value('pgq.era_number')
         union all
         select 'there is more than one archive', null, format('%s rows', count(*))
-        from pgq.archive a having count(*) > 1;
+        from pgq.archive a having count(*) > 1
+        union all
+        select 'a right is void: its role is gone or may not use pgq', r.queue_id,
+               format('%s to %s', r.right, r.role)
+        from pgq.queue_right r
+        where not exists (
+            select from pg_namespace n cross join lateral aclexplode(n.nspacl) a
+            where n.nspname = 'pgq' and a.grantee = r.role and a.privilege_type = 'USAGE');
 end
 $$;
 comment on function pgq."check"() is

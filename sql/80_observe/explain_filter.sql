@@ -1,13 +1,14 @@
 -- What a filter means for a queue, in rows for a person.
-create or replace function pgq.explain_filter(topic text, filter jsonb)
-returns table (item text, value text)
+create or replace function pgq.explain_filter(
+    topic text, filter jsonb, caller pgq.caller default current_user
+) returns table (item text, value text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue(explain_filter.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', explain_filter.topic);
     v_filter pgq.filter := pgq._find_filter(
         coalesce(explain_filter.filter, '{}'), v_queue.lane_keys);
     v_kept record := pgq._keep_lanes(v_queue, v_filter);
@@ -100,8 +101,8 @@ begin
         end);
 end
 $$;
-comment on function pgq.explain_filter(text, jsonb) is
+comment on function pgq.explain_filter(text, jsonb, pgq.caller) is
     'What a filter means for a queue: its compiled form, the lanes kept and pruned, whether '
     'messages '
     'are tested one by one, how many match now, what a claim costs, and what to do about it.';
-revoke all on function pgq.explain_filter(text, jsonb) from public;
+revoke all on function pgq.explain_filter(text, jsonb, pgq.caller) from public;

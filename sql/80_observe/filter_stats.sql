@@ -1,11 +1,11 @@
 -- How filters fare.
-create or replace view pgq.filter_stats as
+create or replace view pgq.filter_stats with (security_barrier) as
 select q.name as queue, f.document as filter, sum(h.claims)::bigint as claims,
        sum(h.tested)::bigint as tested, sum(h.matched)::bigint as matched,
        max(h.last_at) as last_match_at
 from pgq.filter_hit h
 join pgq.filter f on f.filter_id = h.filter_id
-join pgq.queue q on q.queue_id = h.queue_id
+join pgq._visible_queue q on q.queue_id = h.queue_id
 group by q.name, f.document;
 comment on view pgq.filter_stats is
     'Filters that claims have used: how often, how many messages they tested and took.';

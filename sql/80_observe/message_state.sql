@@ -1,5 +1,5 @@
 -- Where every undelivered message is, in words; what is in none of these places is done.
-create or replace view pgq.message_state as
+create or replace view pgq.message_state with (security_barrier) as
 select s.id, q.name as queue, s.state, s.attempt, s.since, s.until, s.holder, s.lease_id
 from (
     select generate_series(lower(r), upper(r) - 1) as id, d.queue_id, 'ready' as state, d.attempt,
@@ -22,7 +22,7 @@ from (
     select d.message_id, d.queue_id, 'dead', d.attempts, d.failed_at, null, d.holder, null
     from pgq.dead_letter d
 ) s
-join pgq.queue q on q.queue_id = s.queue_id;
+join pgq._visible_queue q on q.queue_id = s.queue_id;
 comment on view pgq.message_state is
     'Every undelivered message and where it is: ready, delayed, retrying, leased, dead, or '
     'waiting for its turn in an ordering group. To ask '

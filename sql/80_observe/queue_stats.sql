@@ -1,6 +1,6 @@
 -- How the queues are doing. Counts are exact while a queue has few rows; of a large backlog some
 -- pages are sampled, so that looking costs milliseconds whatever there is to count.
-create or replace function pgq._queue_stats()
+create or replace function pgq._queue_stats(caller pgq.caller default current_user)
 returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
                leased bigint, waiting bigint, dead bigint, exact boolean, oldest_age interval,
                next_due_at timestamptz, published_per_second float8, acked_per_second float8,
@@ -11,6 +11,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
+    v_queues int[] := pgq._visible_queues(caller);
     v_now timestamptz := pgq.now();
     -- A table of few pages is sampled whole.
     v_ready real := (100.0 * least(1, 50 / greatest(
@@ -114,11 +115,12 @@ begin
             select count(*) as size
             from (select from pgq.group_line y where y.queue_id = q.queue_id limit 10001) x
         ) g
+        where v_queues is null or q.queue_id = any (v_queues)
         order by q.name;
 end
 $$;
-comment on function pgq._queue_stats() is 'How the queues are doing.';
-revoke all on function pgq._queue_stats() from public;
+comment on function pgq._queue_stats(pgq.caller) is 'How the queues are doing.';
+revoke all on function pgq._queue_stats(pgq.caller) from public;
 
 create or replace view pgq.queue_stats as select * from pgq._queue_stats();
 comment on view pgq.queue_stats is

@@ -1,9 +1,9 @@
 -- Who is subscribed to what, and how often that matched.
-create or replace view pgq.subscription as
+create or replace view pgq.subscription with (security_barrier) as
 select q.name as subscriber, b.pattern, b.filter, b.created_at,
        coalesce(h.matches, 0)::bigint as match_count, h.last_at as last_matched_at
 from pgq.binding b
-join pgq.queue q on q.queue_id = b.queue_id
+join pgq._visible_queue q on q.queue_id = b.queue_id
 left join (
     select x.binding_id, sum(x.matches) as matches, max(x.last_at) as last_at
     from pgq.binding_hit x group by x.binding_id

@@ -50,8 +50,8 @@ def run(bench: Bench, section: Section) -> None:
         "acknowledged (pgmq: read and delete). A queue records each ack in the journal (who, when, "
         "which attempt) unless it has journal => 'failures'. Of pgmq's two ways to end a message, "
         "archive leaves a trace and delete leaves none: CPU is compared with delete, WAL of the "
-        "smallest batches with the way that leaves as much. WAL is that of the whole server after a "
-        "checkpoint before publishing, so full-page images are in it: they weigh the more the "
+        "smallest batches with the way that leaves as much. WAL is that of the whole server after "
+        "a checkpoint before publishing, so full-page images are in it: they weigh the more the "
         "fewer messages there are. Between rounds the queues' tables are vacuumed, and analyzed "
         "when they are full."
     )

@@ -53,7 +53,7 @@ def test_the_methods_have_the_names_and_parameters_of_the_functions(
 ) -> None:
     functions: dict[str, list[str] | None] = dict(
         db.execute(
-            "select proname, (proargnames)[1:pronargs] from pg_proc"
+            "select proname, array_remove((proargnames)[1:pronargs], 'caller') from pg_proc"
             " where pronamespace = 'pgq'::regnamespace and prokind in ('f', 'p')"
         ).fetchall()
     )

@@ -72,3 +72,43 @@ exception when others then
     return v_hint;
 end
 $$;
+
+-- What a role gets for a statement: 'ok' or the SQLSTATE. Nothing remains of what it did. The role
+-- is that of SET ROLE, or the one that has logged in (session_authorization).
+create function t.outcome(role text, statement text, setting text default 'role') returns text
+language plpgsql as $$
+begin
+    perform set_config(setting, role, true);
+    begin
+        execute statement;
+        raise exception using errcode = 'QT000';
+    exception
+        when sqlstate 'QT000' then
+            statement := 'ok';
+        when others then
+            statement := sqlstate;
+    end;
+    execute case setting when 'role' then 'reset role' else 'reset session authorization' end;
+    return statement;
+end
+$$;
+
+-- The one value that a role gets for a statement, or the whole text of the error; it remains done.
+create function t.answer(role text, statement text) returns text language plpgsql as $$
+declare
+    v_message text;
+    v_detail text;
+    v_hint text;
+begin
+    perform set_config('role', role, true);
+    begin
+        execute statement into statement;
+    exception when others then
+        get stacked diagnostics v_message = message_text, v_detail = pg_exception_detail,
+            v_hint = pg_exception_hint;
+        statement := concat_ws(' | ', sqlstate, v_message, v_detail, v_hint);
+    end;
+    perform set_config('role', 'none', true);
+    return statement;
+end
+$$;

@@ -66,6 +66,19 @@ def restored(here: embedded.Server, original: psycopg.Connection) -> Iterator[ps
     here.drop_database("restored")
 
 
+@pytest.fixture
+def rights(original: psycopg.Connection) -> Iterator[None]:
+    """A role with rights in the original, and those of one that was dropped."""
+    for role in ("keeper", "ghost"):
+        original.execute(f"create role {role} login".encode())
+        original.execute("select pgq.grant_queue('plain', %s, 'admin')", [role])
+    original.execute("drop owned by ghost")
+    original.execute("drop role ghost")
+    yield
+    original.execute("drop owned by keeper")
+    original.execute("drop role keeper")
+
+
 def run(here: embedded.Server, program: str, *arguments: str, stdin: bytes = b"") -> bytes:
     done = subprocess.run(
         [here.program(program), *arguments],
@@ -130,3 +143,33 @@ def test_a_dead_letter_outlives_the_dump(restored: psycopg.Connection) -> None:
 
 def test_restored_queues_are_sound(restored: psycopg.Connection) -> None:
     assert check_invariants(restored) == []
+
+
+def test_rights_outlive_the_dump(
+    here: embedded.Server, rights: None, restored: psycopg.Connection
+) -> None:
+    assert restored.execute('select queue, role::text, "right" from pgq.rights').fetchall() == [
+        ("plain", "keeper", "admin")
+    ]
+    with psycopg.connect(here.dsn("restored", user="keeper"), autocommit=True) as keeper:
+        assert len(keeper.execute("select from pgq.claim('plain', n => 1000)").fetchall()) == 300
+        keeper.execute("insert into pgq.message (topic, payload) values ('plain', '1')")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            keeper.execute("select from pgq.claim('orders')")
+    assert check_invariants(restored) == []
+
+
+def test_the_rights_of_a_dropped_role_are_not_dumped(
+    original: psycopg.Connection, rights: None, restored: psycopg.Connection
+) -> None:
+    count = "select count(*) from pgq.queue_right"
+    assert original.execute(count).fetchone() == (2,)
+    assert restored.execute(count).fetchone() == (1,)
+
+
+def test_a_restored_queue_takes_rights_back(rights: None, restored: psycopg.Connection) -> None:
+    assert restored.execute("select pgq.revoke_queue('plain', 'keeper', 'admin')").fetchone() == (
+        True,
+    )
+    usage = "select has_schema_privilege('keeper', 'pgq', 'usage')"
+    assert restored.execute(usage).fetchone() == (False,)

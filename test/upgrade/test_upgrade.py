@@ -198,6 +198,35 @@ def test_a_database_owner_needs_no_superuser(here: embedded.Server, database: Da
         admin.execute("drop role owner")
 
 
+def test_an_owner_who_is_no_superuser_grants_rights(
+    here: embedded.Server, database: Database
+) -> None:
+    admin = database("owned")
+    admin.execute("create role owner login")
+    admin.execute("create role guest login")
+    try:
+        admin.execute("alter database owned owner to owner")
+        with psycopg.connect(here.dsn("owned", user="owner"), autocommit=True) as conn:
+            conn.execute("create extension pgq")
+            conn.execute("select pgq.create_queue('orders'), pgq.create_queue('secret')")
+            conn.execute("select pgq.grant_queue('orders', 'guest', 'publish')")
+            with psycopg.connect(here.dsn("owned", user="guest"), autocommit=True) as guest:
+                guest.execute("select pgq.publish('orders', '{}')")
+                guest.execute("insert into pgq.message (topic, payload) values ('orders', '{}')")
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    guest.execute("select pgq.publish('secret', '{}')")
+            assert len(conn.execute("select from pgq.claim('orders', n => 9)").fetchall()) == 2
+            conn.execute("select pgq.revoke_queue('orders', 'guest', 'publish')")
+        # A superuser of the server may use what the owner has made.
+        assert admin.execute("select count(pgq.publish('secret', '{}'))").fetchone() == (1,)
+        admin.execute("drop role guest")
+    finally:
+        admin.execute("drop role if exists guest")
+        admin.execute("drop owned by owner cascade")
+        admin.execute("alter database owned owner to postgres")
+        admin.execute("drop role owner")
+
+
 def test_the_next_version_is_reached_by_an_upgrade(database: Database) -> None:
     fresh, upgraded = database("fresh"), database("upgraded")
     fresh.execute(f"create extension pgq version '{NEXT}'".encode())

@@ -9,7 +9,7 @@ select pgq.publish('orders', '{"total": 12.50}', '{"type": "paid", "n": 1, "vip"
     priority => 7, delay => '0', expires_in => '1 h', sender => 'shop', recipient => 'billing',
     reply_to => 'shop.answers', correlation_id => 'c-1', group_key => 'g-1', dedup_key => 'd-1')
     as id \gset
-select is((select to_jsonb(m) - '{published_at,expires_at,deliver_at,era}'::text[]
+select is((select to_jsonb(m) - '{published_at,expires_at,deliver_at,era,publisher}'::text[]
            from pgq.message m where id = :id),
     jsonb_build_object('id', :id) || '{"topic": "orders", "priority": 7, "sender": "shop",
         "headers": {"type": "paid", "n": 1, "vip": true, "x": null}, "payload": {"total": 12.50},
@@ -28,7 +28,8 @@ select is((select to_jsonb(c) - '{lease_id,published_at,expires_at,lease_until}'
         "correlation_id": "c-1", "group_key": "g-1"}',
     'the consumer gets every field');
 select pgq.publish('orders', 'null') as id \gset
-select is((select to_jsonb(m) - '{id,era,published_at}'::text[] from pgq.message m where id = :id),
+select is((select to_jsonb(m) - '{id,era,published_at,publisher}'::text[]
+           from pgq.message m where id = :id),
     '{"topic": "orders", "priority": 0, "headers": {}, "payload": null, "sender": null,
       "recipient": null, "reply_to": null, "correlation_id": null, "group_key": null,
       "dedup_key": null, "deliver_at": null, "expires_at": null}',

@@ -1,0 +1,15 @@
+-- Gives a role a right to a queue; false if it has it.
+create or replace function pgq.grant_queue(queue text, role name, "right" text) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return pgq._change_right(queue, role, grant_queue.right, true);
+end
+$$;
+comment on function pgq.grant_queue(text, name, text) is
+    'Gives a role and its members a right to a queue. publish: to publish to every topic that the '
+    'queue receives. consume: to claim from it and to look at it. admin: both, and to alter, '
+    'pause, subscribe, replay, discard and drop it. The role also gets the privileges that it '
+    'needs to call the functions of that right. False if it has the right.';
+revoke all on function pgq.grant_queue(text, name, text) from public;

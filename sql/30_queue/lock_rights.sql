@@ -1,0 +1,12 @@
+-- Changes of rights wait for each other: PostgreSQL itself fails when two sessions change the
+-- privileges of one object at once.
+create or replace function pgq._lock_rights() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pg_advisory_xact_lock(hashtextextended('pgq.right', 0));
+end
+$$;
+comment on function pgq._lock_rights() is 'Lets changes of rights wait for each other.';
+revoke all on function pgq._lock_rights() from public;

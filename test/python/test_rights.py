@@ -1,0 +1,70 @@
+"""A client whose role has rights to one queue, and none to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import count
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import pgq
+from pgq import Draft
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def guest(dsn: str, client: pgq.PooledClient) -> Iterator[pgq.PooledClient]:
+    """A client of a role that may publish to "orders" and consume it, and nothing else."""
+    role = f"pgq_guest_{next(_numbers)}"
+    client.create_queue("orders")
+    client.create_queue("secret")
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute(f"create role {role}".encode())
+        for right in ("publish", "consume"):
+            conn.execute("select pgq.grant_queue('orders', %s, %s)", [role, right])
+        with pgq.connect(make_conninfo(dsn, options=f"-c role={role}")) as guest:
+            yield guest
+        conn.execute(f"drop owned by {role}".encode())
+        conn.execute("call pgq.maintain()")
+        conn.execute(f"drop role {role}".encode())
+
+
+def test_a_role_with_rights_publishes_and_consumes(guest: pgq.PooledClient) -> None:
+    id = guest.publish("orders", {"n": 1}, dedup_key="k")
+    assert guest.publish("orders", {"n": 1}, dedup_key="k") == id
+    guest.publish_batch("orders", [2, 3])
+    assert (
+        guest.publish_many([Draft(topic="orders", payload=4), Draft(topic="orders", payload=5)])
+        == 2
+    )
+    assert len(guest.peek("orders")) == 5
+    with guest.claim("orders", n=10) as batch:
+        assert len(batch) == 5
+    assert [row["event"] for row in guest.history(id)] == ["publish", "claim", "ack"]
+    assert [row["queue"] for row in guest.queue_stats()] == ["orders"]
+    assert guest.wait_begin("orders", "w", timedelta(seconds=1)) == timedelta(0)
+    assert guest.wait_end("orders", "w")
+
+
+def test_a_role_without_the_right_is_refused(
+    guest: pgq.PooledClient, client: pgq.PooledClient
+) -> None:
+    client.publish("secret", 1)
+    held = client.claim("secret")
+    for refused in (
+        lambda: guest.publish("secret", 1),
+        lambda: guest.publish_many([Draft(topic="secret", payload=1)]),
+        lambda: guest.claim("secret"),
+        lambda: guest.peek("secret"),
+        lambda: guest.pause("orders"),
+        lambda: guest.create_queue("mine"),
+        lambda: guest.maintain(),
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            refused()
+    with pytest.raises(pgq.LeaseLost):
+        guest.ack(held.messages[0].lease_id)

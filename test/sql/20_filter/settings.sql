@@ -1,0 +1,43 @@
+-- Settings that any session may change do not change what a pattern or a filter means: compiled
+-- filters and routes are shared with others.
+begin;
+set local escape_string_warning = off;
+set local standard_conforming_strings = off;
+set local plpgsql.extra_errors = 'all';
+set local datestyle = 'German, DMY';
+set local intervalstyle = 'sql_standard';
+set local timezone = 'Pacific/Kiritimati';
+set local quote_all_identifiers = on;
+select no_plan();
+
+select is(pgq.matches_topic('a.*', 'a.b'), true, 'a pattern matches');
+select is(pgq.matches_topic('a.*', 'axb'), false, 'its dots are dots');
+select is(pgq.matches_topic('a.#', 'axb'), false, 'also before any number of words');
+select is(pgq.matches_topic('#.a', 'xa'), false, 'and behind');
+select throws_ok($$select pgq.create_queue('a b')$$, '22023', null, 'a topic has no spaces');
+select throws_ok($$select pgq.subscribe('a', 'a b.*')$$, '22023', null, 'nor has a pattern');
+select is(pgq.matches(f, '{"k": "a_b"}'), m, format('%s: %s', f, m))
+from (values
+    ('{"k": {"$like": "a_b"}}'::jsonb, true), ('{"k": {"$like": "a%"}}', true),
+    (jsonb_build_object('k', jsonb_build_object('$like', E'a\\_b')), true),
+    (jsonb_build_object('k', jsonb_build_object('$like', E'a\\%b')), false),
+    ('{"k": [{"wildcard": "a*"}]}', true), ('{"k": [{"wildcard": "*.b"}]}', false),
+    ('{"k": [{"equals-ignore-case": "A_B"}]}', true),
+    ('{"k": [{"equals-ignore-case": "AxB"}]}', false),
+    ('{"k": {"$regex": "^a.b$"}}', true)) c (f, m);
+select is(pgq.matches('{"msg.published_at": {"$gte": "2030-01-31"}}', '{}',
+                      published_at => '2030-01-30 23:00:00+00'), false,
+    'a date begins in UTC');
+
+-- so it is for everything that is parsed when it is first used
+select is_empty(
+    $$select p.oid::regprocedure, m[2]
+      from pg_proc p
+      join pg_language l on l.oid = p.prolang and l.lanname = 'plpgsql'
+      cross join lateral regexp_matches(
+          regexp_replace(p.prosrc, '--[^\n]*', '', 'g'),
+          '(E?)''((?:[^'']|'''')*)''', 'g') m
+      where p.pronamespace = 'pgq'::regnamespace and m[1] = '' and strpos(m[2], chr(92)) > 0$$,
+    'no function has a literal whose backslashes depend on a setting');
+select * from finish();
+rollback;
