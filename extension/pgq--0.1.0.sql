@@ -8161,8 +8161,8 @@ begin
                format('lease %s, key %s', l.lease_id, l.key)
         from pgq.stream s
         join pgq.lease l on l.queue_id = s.queue_id
-            and l.key ~ ('^stream ' || pgq._regex_quote(s.consumer) || ' \d{1,18}$')
-        where substring(l.key from '\d+$')::bigint <= s.batch
+            and l.key ~ ('^stream ' || pgq._regex_quote(s.consumer) || ' [0-9]{1,18}$')
+        where substring(l.key from '[0-9]+$')::bigint <= s.batch
         union all
         select 'a stream belongs to no queue', s.queue_id, s.consumer
         from pgq.stream s
@@ -8375,7 +8375,8 @@ begin
                 from pgq.journal j where j.ids @> history.message_id
                 union all
                 select l.claimed_at, l.queue_id, 'claim', l.attempt, l.holder, l.client, l.lease_id,
-                       'held until ' || l.until, 2
+                       case when l.until = 'infinity' then 'held without end'
+                            else 'held until ' || l.until end, 2
                 from pgq.lease l where l.ids @> history.message_id
                 union all
                 select null, r.queue_id, 'ready', r.attempt, null, null, null, null, 4

@@ -125,8 +125,8 @@ begin
                format('lease %s, key %s', l.lease_id, l.key)
         from pgq.stream s
         join pgq.lease l on l.queue_id = s.queue_id
-            and l.key ~ ('^stream ' || pgq._regex_quote(s.consumer) || ' \d{1,18}$')
-        where substring(l.key from '\d+$')::bigint <= s.batch
+            and l.key ~ ('^stream ' || pgq._regex_quote(s.consumer) || ' [0-9]{1,18}$')
+        where substring(l.key from '[0-9]+$')::bigint <= s.batch
         union all
         select 'a stream belongs to no queue', s.queue_id, s.consumer
         from pgq.stream s

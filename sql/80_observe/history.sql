@@ -36,7 +36,8 @@ begin
                 from pgq.journal j where j.ids @> history.message_id
                 union all
                 select l.claimed_at, l.queue_id, 'claim', l.attempt, l.holder, l.client, l.lease_id,
-                       'held until ' || l.until, 2
+                       case when l.until = 'infinity' then 'held without end'
+                            else 'held until ' || l.until end, 2
                 from pgq.lease l where l.ids @> history.message_id
                 union all
                 select null, r.queue_id, 'ready', r.attempt, null, null, null, null, 4
