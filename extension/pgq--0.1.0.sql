@@ -8032,6 +8032,22 @@ where has_table_privilege('pgq.queue'::regclass, 'truncate')
 comment on view pgq._visible_queue is 'The queues that whoever asks may consume.';
 revoke all on table pgq._visible_queue from public;
 
+-- Who may consume a queue may look at its dead letters. Functions of pgq run as the table's owner,
+-- for whom there is no row security.
+alter table pgq.dead_letter enable row level security;
+
+do $$
+begin
+    if not exists (select from pg_catalog.pg_policy
+                   where polrelid = 'pgq.dead_letter'::regclass and polname = 'consumer')
+    then
+        create policy consumer on pgq.dead_letter for select
+            using (queue_id in (select v.queue_id from pgq._visible_queue v));
+    end if;
+end
+$$;
+comment on policy consumer on pgq.dead_letter is 'Dead letters of queues that one may consume.';
+
 -- sql/80_observe/check.sql
 
 -- Verifies the laws of the stored state; every row returned is a defect.
@@ -8189,24 +8205,6 @@ comment on function pgq."check"() is
     'and lanes are right, nothing dangles. Returns a row for each defect, so none is good. Reads '
     'everything: for tests, and for the doubtful.';
 revoke all on function pgq."check"() from public;
-
--- sql/80_observe/dead_letter.sql
-
--- Who may consume a queue may look at its dead letters. Functions of pgq run as the table's owner,
--- for whom there is no row security.
-alter table pgq.dead_letter enable row level security;
-
-do $$
-begin
-    if not exists (select from pg_catalog.pg_policy
-                   where polrelid = 'pgq.dead_letter'::regclass and polname = 'consumer')
-    then
-        create policy consumer on pgq.dead_letter for select
-            using (queue_id in (select v.queue_id from pgq._visible_queue v));
-    end if;
-end
-$$;
-comment on policy consumer on pgq.dead_letter is 'Dead letters of queues that one may consume.';
 
 -- sql/80_observe/explain_filter.sql
 

@@ -84,9 +84,9 @@ do not inherit), and a SECURITY DEFINER function of yours calls pgq with the rig
 the last right. A role that is dropped leaves no rights behind. An administrator can subscribe its
 queue to what one of its queues receives already without a filter, not to more. `create_queue`,
 `grant_queue`, `maintain` and `check` are for the owner, and for roles to which the owner grants
-EXECUTE; who may create queues or grant rights can get at everything. A queue that is not there and one that a role may not
-use give it the same answer: 42501, or QU003 for a lease. What this protects against, and what it
-does not, is in [security.md](security.md).
+EXECUTE; who may create queues or grant rights can get at everything. A queue that is not there and
+one that a role may not use give it the same answer: 42501, or QU003 for a lease. What this protects
+against, and what it does not, is in [security.md](security.md).
 
 Functions that ask for rights have one more parameter, `caller`, which is not shown below: it is
 `current_user`, and no other value is accepted.
