@@ -17,7 +17,8 @@ def run(bench: Bench, section: Section) -> None:
         "Bytes that the tables and indexes of ready, leased and scheduled messages have grown for "
         "each message that was published and consumed in a steady loop, with autovacuum as it "
         "is by default; apart from the log. The whole table of pgmq is counted, which is its log "
-        "too. Nothing waits for the disk, which changes no table. Until autovacuum has come by for the first time, the rows of a minute remain."
+        "too. Nothing waits for the disk, which changes no table. Until autovacuum has come by for "
+        "the first time, the rows of a minute remain."
     )
     rows = []
     for publish, claim, small, full in ((1000, 100, 12_000, 1_000_000), (1, 100, 400, 100_000)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import uuid
 from dataclasses import dataclass
 
 import psycopg
@@ -133,6 +134,8 @@ class Fuzzer:
             return choose(["orders", "audit"])
         return {
             "text": lambda: choose(TEXTS),
+            "name": lambda: choose(TEXTS),
+            "uuid": lambda: str(uuid.UUID(int=self.chance.getrandbits(128))),
             "jsonb": lambda: choose(DOCUMENTS),
             "integer": lambda: str(choose(INTEGERS)),
             "bigint": lambda: str(choose(LONG_INTEGERS)),
@@ -153,6 +156,8 @@ class Fuzzer:
         required = len(routine.parameters) - routine.defaults
         parts, values = [], []
         for number, (name, type) in enumerate(routine.parameters):
+            if type == "pgq.caller":
+                continue  # no other value than the default gets as far as the function
             last = routine.variadic and number == len(routine.parameters) - 1
             if number >= required and self.chance.random() < 0.5:
                 continue

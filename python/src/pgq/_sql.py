@@ -42,7 +42,7 @@ select lease_id, id, topic, priority, attempt, headers, payload, sender, recipie
        correlation_id, group_key, published_at, expires_at, lease_until
 """
 CLAIM: Final[LiteralString] = _CLAIMED + "from pgq.claim(%s, %s, %s, %s, %s)"
-LEASED: Final[LiteralString] = _CLAIMED + "from pgq.leased(%s)"
+LEASED: Final[LiteralString] = _CLAIMED + "from pgq.leased(%s, %s, %s)"
 ACK: Final = "select pgq.ack(%s, %s::bigint[])"
 NACK: Final = "select pgq.nack(%s, %s::bigint[], %s, %s, %s)"
 RELEASE: Final = "select pgq.release(%s, %s::bigint[], %s)"

@@ -294,10 +294,10 @@ class Client:
         """Take this message of a queue, if nobody else has it; a batch of one or none."""
         return self.claim(topic, F.msg.id == message_id, lease=lease)
 
-    def leased(self, lease_id: int) -> Batch:
-        """Return the messages that a lease holds, again."""
+    def leased(self, lease_id: int, slice: int = 0, of: int = 1) -> Batch:
+        """Return the messages that a lease holds, again, or a slice of them."""
         messages: list[Message] = self._rows(
-            _sql.LEASED, lease_id, factory=_messages, repeatable=True
+            _sql.LEASED, lease_id, slice, of, factory=_messages, repeatable=True
         )
         return Batch(self, messages)
 

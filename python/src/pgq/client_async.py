@@ -294,10 +294,10 @@ class AsyncClient:
         """Take this message of a queue, if nobody else has it; a batch of one or none."""
         return await self.claim(topic, F.msg.id == message_id, lease=lease)
 
-    async def leased(self, lease_id: int) -> AsyncBatch:
-        """Return the messages that a lease holds, again."""
+    async def leased(self, lease_id: int, slice: int = 0, of: int = 1) -> AsyncBatch:
+        """Return the messages that a lease holds, again, or a slice of them."""
         messages: list[Message] = await self._rows(
-            _sql.LEASED, lease_id, factory=_messages, repeatable=True
+            _sql.LEASED, lease_id, slice, of, factory=_messages, repeatable=True
         )
         return AsyncBatch(self, messages)
 

@@ -320,7 +320,7 @@ class Parser:
         require(all(isinstance(k, str) for k in keys), "$path")
         if scope is None:
             require(keys[0] in SCOPES and len(keys) > 1, "$path")
-            scope, keys = keys[0], keys[1:]
+            scope, keys = str(keys[0]), keys[1:]
         require(all(1 <= len(k) <= 128 for k in keys), "$path key")
         rest = {k: v for k, v in block.items() if k != "$path"}
         require(bool(rest), "$path without operator")
@@ -357,7 +357,7 @@ class Parser:
         keys = name.split(".")
         if scope is None:
             if keys[0] in SCOPES and len(keys) > 1:
-                scope, keys = keys[0], keys[1:]
+                scope, keys = str(keys[0]), keys[1:]
             else:
                 require(len(keys) == 1, "unknown scope")
                 scope = "headers"

@@ -185,14 +185,14 @@ with work (kind, names) as (
       from held h group by 1, 2
 )
 select 'problem', format('role %%s', r.rolname), 'it may not use the schema pgq',
-       format('grant usage on schema pgq to %%I', r.rolname)
+       format('select pgq.grant_queue(%%L, %%L, %%L)', 'QUEUE', r.rolname, 'consume')
   from role r, pg_namespace n
  where n.nspname = 'pgq' and not has_schema_privilege(r.rolname, n.oid, 'usage')
 union all
 select 'problem', format('role %%s', l.rolname),
        format('to %%s it lacks %%s functions: %%s', l.kind, cardinality(l.list),
               array_to_string(l.list, ', ')),
-       format('grant execute on function %%s to %%I', array_to_string(l.list, ', '), l.rolname)
+       format('select pgq.grant_queue(%%L, %%L, %%L)', 'QUEUE', l.rolname, l.kind)
   from lacking l
  where l.list is not null
    and (l.some or %(role)s::text is not null
