@@ -5286,8 +5286,11 @@ begin
             group by 1, 2, 3
         ) p;
     end if;
-    if key is not null and current_setting('pgq.unread', true) = 'on' then
-        return;  -- pgq.hold wants the lease alone
+    if key is not null then
+        if current_setting('pgq.unread', true) is distinct from 'on' then  -- hold reads nothing
+            return query select * from pgq.leased(v_lease_id);  -- in the order of every reading
+        end if;
+        return;
     end if;
     v_set := v_taken.sets[1];
     if cardinality(v_taken.sets) = 1 and upper(v_set) - lower(v_set) <= 2 * v_taken.size then

@@ -244,10 +244,14 @@ def test_nothing_is_lost_when_backends_are_killed_and_eras_turn(
         conn.execute("call pgq.maintain()")
         time.sleep(0.002)
 
+    def turned(conn: psycopg.Connection) -> bool:
+        return conn.execute("select from pgq.era where number > 2").fetchone() is not None
+
     def kill() -> int:
         conn, chance, killed = connect(), random.Random(0), 0
         try:
-            while killed < kills:
+            # On, until eras have turned too: how long that takes depends on who holds the log.
+            while killed < kills or not turned(conn):
                 row = conn.execute(
                     "select count(pg_terminate_backend(pid)) from ("
                     " select pid from pg_stat_activity where application_name = 'victim'"
@@ -265,8 +269,7 @@ def test_nothing_is_lost_when_backends_are_killed_and_eras_turn(
     jobs += [partial(tough, consume, 100 + seed) for seed in range(5)]
     jobs += [partial(tough, maintain, 200)]
     killed, *_ = together(*jobs)
-    assert killed == kills
-    assert db.execute("select count(*) > 0 from pgq.era where number > 2").fetchone() == (True,)
+    assert killed >= kills
 
     # What is left is delivered now: nobody holds anything for longer than a second.
     deadline = time.monotonic() + 60

@@ -202,6 +202,14 @@ select is((select count(*) from pgq.claim('busy', n => 1000)), 101::bigint, 'and
 select is((select sum(size) from pgq.lease l join pgq.queue using (queue_id)
            where name = 'busy'), 702::bigint, 'nothing is lost');
 
+-- a named claim is read in one order, however often
+select pgq.create_queue('named', lease => '1 h');
+select pgq.publish('named', to_jsonb(i), delay => case when i in (2, 4) then interval '1 s' end)
+from generate_series(1, 5) i;
+select t.at(pgq.now() + interval '2 s');
+select is(t.take('named', n => 5, key => 'k'), t.take('named', n => 5, key => 'k'),
+    'delayed messages stand where they stood');
+
 -- rows of one message, and then large ones
 select pgq.create_queue('mixed', lease => '1 h', set_size => 4);
 select pgq.publish('mixed', to_jsonb(i)) from generate_series(1, 6) i;
