@@ -4903,10 +4903,34 @@ declare
     v_doubles bigint[] := '{}';
     v_matches bigint;
     v_done int := 0;
+    v_special text;
     v_grouped_ids bigint[] := '{}';
     v_grouped_queues int[] := '{}';
 begin
-    -- Most publishes are of one message to known queues: what they need is read in one go.
+    -- Most publishes are of one message that needs nothing special and goes to known queues: one
+    -- statement routes it, or comes to nothing. Sessions that mostly publish others skip it.
+    if current_setting('pgq.special', true) is distinct from 'on' then
+        insert into pgq.ready (queue_id, rank, attempt, size, xid, expires_at, grouped, ids)
+        select q.queue_id, pgq._rank(n.priority, false, n.id), 0, 1, pg_current_xact_id(),
+               n.expires_at, false, int8multirange(int8range(n.id, n.id + 1))
+        from new_message n
+        cross join lateral unnest((
+            select r.queue_ids from pgq.route r
+            where r.topic = n.topic and r.version = (select s.version from pgq.routing s)
+              and r.binding_ids = '{}' limit 1)) q (queue_id)
+        where n.group_key is null and n.dedup_key is null and n.deliver_at is null
+          and n.priority between -1000 and 1000 and jsonb_typeof(n.headers) = 'object'
+          and not n.headers @? '$.*.type() ? (@ == "array" || @ == "object")'
+          and not n.headers ? 'route' and (n.publisher is null or n.publisher = current_user)
+          and not exists (select from new_message offset 1)
+          and (not exists (select from pgq.waiter) or pgq._wake(q.queue_id) is not null)
+          and current_setting('transaction_isolation') = 'read committed';
+        if found then
+            return null;
+        end if;
+    end if;
+
+    -- One message, or the first of many, with what is known of its topic, in one go.
     select n.id, n.topic, n.priority, n.headers, n.group_key, n.dedup_key, n.expires_at,
            case when n.deliver_at > v_now then n.deliver_at end as due_at, n.publisher,
            exists (select from new_message offset 1) as many,
@@ -5046,6 +5070,12 @@ begin
                        int8multirange(int8range(v_message.id, v_message.id + 1))
                 from pgq.queue q where q.queue_id = any (v_laned_ids);
             end if;
+        end if;
+        v_special := case when v_binding_ids = '{}' and v_message.group_key is null
+                          and v_message.dedup_key is null and v_message.due_at is null
+                          then '' else 'on' end;
+        if v_special is distinct from current_setting('pgq.special', true) then
+            v_special := set_config('pgq.special', v_special, false);
         end if;
         if v_waited then
             perform pgq._wake(q) from unnest(v_queue_ids || v_laned_ids) q;
@@ -5882,6 +5912,7 @@ create function pgq.claim(
     n int default 1,
     lease interval default null,
     key text default null,
+    done bigint default null,
     caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql volatile security definer
@@ -5895,60 +5926,76 @@ declare
     v_now timestamptz := pgq.now();
     v_until timestamptz;
     v_tick text;
+    v_memory bigint[];
     v_lease_id bigint;
     v_taken pgq._taken;
     v_set int8multirange;
     v_count int;
 begin
-    if not pgq._is_owner(caller) then
-        perform pgq._require(caller, 'consume', claim.topic);
-    end if;
-    select q.* into v_queue from pgq.queue q where q.name = claim.topic;
-    if not found then
-        v_queue := pgq._queue(claim.topic);  -- raises QU001
-    end if;
-    if n is null or n not between 1 and 1000000 then
-        raise exception 'n must be between 1 and 1000000, not %', coalesce(n::text, 'null')
-            using errcode = 'invalid_parameter_value',
-                  hint = 'n is the most messages that one claim takes.';
-    end if;
-    if lease <= interval '0' then
-        raise exception 'lease must be longer than zero'
-            using errcode = 'invalid_parameter_value',
-                  hint = 'Leave it out to use the queue''s lease.';
-    end if;
-    if v_queue.mode = 'archive' then
-        raise exception 'queue "%" is an archive: it stores and does not deliver', claim.topic
-            using errcode = 'feature_not_supported',
-                  hint = 'Subscribe another queue to the topic, or use pgq.peek to look.';
-    end if;
-    if filter = '{}' then
-        filter := null;
-    end if;
-
-    if key is not null then
-        -- Callers of one name take turns, so that the second finds what the first has claimed.
-        perform pg_advisory_xact_lock(v_queue.queue_id, hashtext(key));
-        -- That may have taken a while, in which the queue may have got lanes, or gone.
-        v_queue := pgq._queue(claim.topic);
-        v_now := pgq.now();
-        -- Locked, because somebody may be ending the lease, or taking it back.
-        select l.lease_id into v_lease_id from pgq.lease l
-        where l.queue_id = v_queue.queue_id and l.key = claim.key
-        order by l.part limit 1 for update;
-        if found then
-            update pgq.lease l set until = v_now + coalesce(claim.lease, v_queue.lease)
-            where l.lease_id = v_lease_id
-              and l.until < v_now + coalesce(claim.lease, v_queue.lease);
-            if current_setting('pgq.unread', true) = 'on' then
-                return;
+    -- One expression for what is rarely so: each costs time of its own.
+    if n is null or n not between 1 and 1000000 or lease <= interval '0' or done is not null
+       or not pgq._is_owner(caller)
+    then
+        if not pgq._is_owner(caller) then
+            perform pgq._require(caller, 'consume', claim.topic);
+            if done is not null then
+                perform pgq._require_lease(caller, done);
             end if;
-            return query select * from pgq.leased(v_lease_id);
-            return;
+        end if;
+        v_queue := pgq._queue(claim.topic);  -- QU001 comes first
+        if n is null or n not between 1 and 1000000 then
+            raise exception 'n must be between 1 and 1000000, not %', coalesce(n::text, 'null')
+                using errcode = 'invalid_parameter_value',
+                      hint = 'n is the most messages that one claim takes.';
+        end if;
+        if lease <= interval '0' then
+            raise exception 'lease must be longer than zero'
+                using errcode = 'invalid_parameter_value',
+                      hint = 'Leave it out to use the queue''s lease.';
+        end if;
+        if done is not null then
+            v_count := pgq.ack(done);
         end if;
     end if;
-    if v_queue.paused then
-        return;
+    select q.* into v_queue from pgq.queue q where q.name = claim.topic;
+    if v_queue.mode is distinct from 'queue' or v_queue.paused or filter is not null
+       or key is not null
+    then
+        if v_queue.queue_id is null then
+            v_queue := pgq._queue(claim.topic);  -- raises QU001
+        end if;
+        if v_queue.mode = 'archive' then
+            raise exception 'queue "%" is an archive: it stores and does not deliver', claim.topic
+                using errcode = 'feature_not_supported',
+                      hint = 'Subscribe another queue to the topic, or use pgq.peek to look.';
+        end if;
+        if filter = '{}' then
+            filter := null;
+        end if;
+        if key is not null then
+            -- Callers of one name take turns, so that the second finds what the first has claimed.
+            perform pg_advisory_xact_lock(v_queue.queue_id, hashtext(key));
+            -- That may have taken a while, in which the queue may have got lanes, or gone.
+            v_queue := pgq._queue(claim.topic);
+            v_now := pgq.now();
+            -- Locked, because somebody may be ending the lease, or taking it back.
+            select l.lease_id into v_lease_id from pgq.lease l
+            where l.queue_id = v_queue.queue_id and l.key = claim.key
+            order by l.part limit 1 for update;
+            if found then
+                update pgq.lease l set until = v_now + coalesce(claim.lease, v_queue.lease)
+                where l.lease_id = v_lease_id
+                  and l.until < v_now + coalesce(claim.lease, v_queue.lease);
+                if current_setting('pgq.unread', true) = 'on' then
+                    return;
+                end if;
+                return query select * from pgq.leased(v_lease_id);
+                return;
+            end if;
+        end if;
+        if v_queue.paused then
+            return;
+        end if;
     end if;
 
     -- A session looks after its queue at most ten times a second, or when it finds too little.
@@ -5960,21 +6007,53 @@ begin
         -- left to maintain().
         perform pgq._turn_eras(v_now, pg_relation_size('pgq.ready') < 67108864);
     end if;
-    for i in 1 .. 5 loop
-        if filter is null then
-            v_taken := pgq._take(v_queue, n, v_now);
-        else
-            v_taken := pgq._take_matching(v_queue, filter, n, v_now);
+
+    -- If the rows at the head have held just as many messages as are wanted (see _take), the next
+    -- one mostly does too: one statement takes it, or nothing.
+    v_memory := nullif(current_setting('pgq.head', true), '')::bigint[];
+    if v_memory[1] = v_queue.queue_id and v_memory[6] = n and v_memory[4] > 0 and filter is null
+       and floor(date_part('epoch', v_now)) between v_memory[5] - 60 and v_memory[5]
+    then
+        delete from pgq.ready r
+        where r.ctid = coalesce(
+            (select h.ctid from pgq.ready h
+             where h.queue_id = v_queue.queue_id
+               and h.rank < case when v_memory[3] <> 0 then v_memory[2]
+                                 else -9223372036854775808 end
+             order by h.rank limit 1 for update skip locked),
+            (select h.ctid from pgq.ready h
+             where h.queue_id = v_queue.queue_id
+               and h.rank >= case when v_memory[3] <> 0 then v_memory[3]
+                                  else -9223372036854775808 end
+             order by h.rank limit 1 for update skip locked))
+          and r.size = n and r.attempt = 0 and r.failures is null and r.expires_at is null
+          and not r.grouped
+          and (v_memory[3] = 0 or not exists (
+              select from pgq.group_head g where g.queue_id = v_queue.queue_id))
+        returning r.ids into v_set;
+        if found then
+            v_memory[4] := v_memory[4] - 1;
+            v_tick := set_config('pgq.head', v_memory::text, false);
+            v_taken := row(n, array[v_set], '{0}', '{null}', '{f}', null);
         end if;
-        exit when v_taken.size > 0;
-        -- Found nothing: look for what is due; or wait a moment for those who are taking a part of
-        -- a set, because the rest of it is for us.
-        continue when i = 1 and pgq._upkeep(v_queue, 10000, v_now) > 0;
-        exit when v_taken.missed is null or v_taken.missed = '{}'
-            or not pgq._await_rows(v_taken.missed);
-    end loop;
-    if v_taken.size = 0 then
-        return;
+    end if;
+    if v_taken.size is null then
+        for i in 1 .. 5 loop
+            if filter is null then
+                v_taken := pgq._take(v_queue, n, v_now);
+            else
+                v_taken := pgq._take_matching(v_queue, filter, n, v_now);
+            end if;
+            exit when v_taken.size > 0;
+            -- Found nothing: look for what is due; or wait a moment for those who are taking a
+            -- part of a set, because the rest of it is for us.
+            continue when i = 1 and pgq._upkeep(v_queue, 10000, v_now) > 0;
+            exit when v_taken.missed is null or v_taken.missed = '{}'
+                or not pgq._await_rows(v_taken.missed);
+        end loop;
+        if v_taken.size = 0 then
+            return;
+        end if;
     end if;
 
     v_until := v_now + coalesce(lease, v_queue.lease);
@@ -6032,12 +6111,14 @@ begin
     end if;
 end
 $$;
-comment on function pgq.claim(text, jsonb, int, interval, text, pgq.caller) is
+comment on function pgq.claim(text, jsonb, int, interval, text, bigint, pgq.caller) is
     'Takes up to n messages of a queue that match the filter, in delivery order, and holds them '
     'for the lease. All rows of a call share one lease_id, the token for ack, nack, bury and '
     'extend. With a key the claim has a name: the same key returns the same messages until they '
-    'are acknowledged.';
-revoke all on function pgq.claim(text, jsonb, int, interval, text, pgq.caller) from public;
+    'are acknowledged. With done, the token of a lease, that one is acknowledged first: a consumer '
+    'that is through with its batch ends it and takes the next in one call and one commit. QU003 if '
+    'it is lost: nothing has changed then.';
+revoke all on function pgq.claim(text, jsonb, int, interval, text, bigint, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/extend.sql
@@ -6811,30 +6892,31 @@ declare
     v_head bigint := 0::bigint;
     v_last bigint;
     v_stretch bigint;
-    v_taken bigint := 0::bigint;
+    v_more bigint := 512::bigint;
     v_second bigint := floor(date_part('epoch', now))::bigint;
+    v_until bigint;
+    v_text text;
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
     v_to bigint[] := array[9223372036854775807];
 begin
-    -- Memory: queue, first fresh rank of a priority, head (0: none), rows taken since, second,
-    -- and how many ids a row had.
-    if v_memory[1] = queue.queue_id and v_second - v_memory[5] between 0 and 60 then
+    -- Memory: queue, first fresh rank of a priority, head (0: none), rows that may be taken before
+    -- the head is looked for again, the second until which all this holds, ids in a row.
+    if v_memory[1] = queue.queue_id and v_second between v_memory[5] - 60 and v_memory[5] + 60 then
         v_class := v_memory[2];
         v_head := v_memory[3];
-        v_taken := v_memory[4];
+        v_more := v_memory[4];
         v_size := v_memory[6]::int;
-        if v_taken >= 512 and v_head = 0 or v_taken >= 8192
-           or v_head <> 0 and v_second - v_memory[5] > 1
-        then
+        if v_more <= 0 or v_head <> 0 and v_second > v_memory[5] then
             -- All that can be seen counts, not only what can be locked: another transaction
             -- may give back what it has taken.
             select r.rank into v_head from pgq.ready r
             where r.queue_id = queue.queue_id and r.rank >= v_class order by r.rank limit 1;
             v_head := coalesce(v_head, 0);
-            v_taken := 0::bigint;
+            v_more := case when v_head = 0 then 512 else 8192 end;
+            v_until := v_second + 1;
         elsif v_head <> 0 then
-            v_second := v_memory[5];
+            v_until := v_memory[5];
         end if;
         -- Those whose turn in a group comes later stand among the fresh, anywhere.
         if v_head <> 0 and v_head > v_class then
@@ -6867,7 +6949,27 @@ begin
                     v_rows := array[v_row];
                 end if;
             else
-                -- ... or as many as hold v_left messages.
+                -- ... or as many as hold v_left messages. Those behind the first are mostly no
+                -- smaller.
+                v_count := v_left;
+                if v_size is distinct from 1 then
+                    select count(*) into v_count
+                    from (
+                        select sum(p.size) over (order by p.rank rows unbounded preceding)
+                            - p.size as ahead
+                        from (
+                            select q.rank, q.size from pgq.ready q
+                            where q.queue_id = queue.queue_id
+                              and q.rank between v_from[i] and v_to[i]
+                            order by q.rank limit 1 + v_left / coalesce((
+                                select h.size from pgq.ready h
+                                where h.queue_id = queue.queue_id
+                                  and h.rank between v_from[i] and v_to[i]
+                                order by h.rank limit 1), 1)
+                        ) p
+                    ) s
+                    where s.ahead < v_left;
+                end if;
                 select array_agg(g.ctid), count(*)::int, sum(g.size)::int, range_agg(g.ids),
                        max(g.rank),
                        bool_and(g.attempt = 0 and g.failures is null and g.expires_at is null
@@ -6877,24 +6979,7 @@ begin
                     select r.ctid, r.* from pgq.ready r
                     where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
                     order by r.rank
-                    limit case when v_size = 1 then v_left else (
-                        select count(*)
-                        from (
-                            select sum(p.size) over (order by p.rank rows unbounded preceding)
-                                - p.size as ahead
-                            from (
-                                select q.rank, q.size from pgq.ready q
-                                where q.queue_id = queue.queue_id
-                                  and q.rank between v_from[i] and v_to[i]
-                                -- the rows behind the first are mostly no smaller
-                                order by q.rank limit 1 + v_left / coalesce((
-                                    select h.size from pgq.ready h
-                                    where h.queue_id = queue.queue_id
-                                      and h.rank between v_from[i] and v_to[i]
-                                    order by h.rank limit 1), 1)
-                            ) p
-                        ) s
-                        where s.ahead < v_left) end
+                    limit v_count
                     for update skip locked
                 ) g;
                 exit when v_count = 0;
@@ -6913,7 +6998,7 @@ begin
                 delete from pgq.ready r where r.ctid = any (v_gone);
                 v_size := v_total / v_count;
             end if;
-            v_taken := v_taken + v_count;
+            v_more := v_more - v_count;
             if v_plain then
                 if v_total > v_left then
                     v_rest := v_row.ids
@@ -6969,17 +7054,18 @@ begin
             where r.queue_id = queue.queue_id and r.size > 1 order by r.rank limit 1);
     end if;
     if v_left > 0 then
-        v_head := 0;
-        v_taken := 0;
-    elsif (v_last >> 49) & 1 = 1 then
+        v_head := 0::bigint;
+        v_more := 512::bigint;
+    elsif (v_last >> 49) & 1 = 1 and v_class <> (v_last >> 49) << 49 then
         -- The stretch of the last row: 2^49 ranks, and in the odd ones stands what is fresh.
-        if v_class <> (v_last >> 49) << 49 then
-            v_class := (v_last >> 49) << 49;
-            v_head := 0;
-        end if;
+        v_class := (v_last >> 49) << 49;
+        v_head := 0::bigint;
+        v_more := least(v_more, 512);
     end if;
-    perform set_config(
-        'pgq.head', array[queue.queue_id, v_class, v_head, v_taken, v_second, v_size]::text, false);
+    v_text := set_config(
+        'pgq.head', array[queue.queue_id, v_class, v_head, v_more,
+                          case when v_head <> 0 then v_until else v_second + 60 end, v_size]::text,
+        false);
     return row(n - v_left, v_sets, v_attempts, v_failures, v_grouped, v_missed)::pgq._taken;
 end
 $$;

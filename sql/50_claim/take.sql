@@ -33,30 +33,31 @@ declare
     v_head bigint := 0::bigint;
     v_last bigint;
     v_stretch bigint;
-    v_taken bigint := 0::bigint;
+    v_more bigint := 512::bigint;
     v_second bigint := floor(date_part('epoch', now))::bigint;
+    v_until bigint;
+    v_text text;
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
     v_to bigint[] := array[9223372036854775807];
 begin
-    -- Memory: queue, first fresh rank of a priority, head (0: none), rows taken since, second,
-    -- and how many ids a row had.
-    if v_memory[1] = queue.queue_id and v_second - v_memory[5] between 0 and 60 then
+    -- Memory: queue, first fresh rank of a priority, head (0: none), rows that may be taken before
+    -- the head is looked for again, the second until which all this holds, ids in a row.
+    if v_memory[1] = queue.queue_id and v_second between v_memory[5] - 60 and v_memory[5] + 60 then
         v_class := v_memory[2];
         v_head := v_memory[3];
-        v_taken := v_memory[4];
+        v_more := v_memory[4];
         v_size := v_memory[6]::int;
-        if v_taken >= 512 and v_head = 0 or v_taken >= 8192
-           or v_head <> 0 and v_second - v_memory[5] > 1
-        then
+        if v_more <= 0 or v_head <> 0 and v_second > v_memory[5] then
             -- All that can be seen counts, not only what can be locked: another transaction
             -- may give back what it has taken.
             select r.rank into v_head from pgq.ready r
             where r.queue_id = queue.queue_id and r.rank >= v_class order by r.rank limit 1;
             v_head := coalesce(v_head, 0);
-            v_taken := 0::bigint;
+            v_more := case when v_head = 0 then 512 else 8192 end;
+            v_until := v_second + 1;
         elsif v_head <> 0 then
-            v_second := v_memory[5];
+            v_until := v_memory[5];
         end if;
         -- Those whose turn in a group comes later stand among the fresh, anywhere.
         if v_head <> 0 and v_head > v_class then
@@ -89,7 +90,27 @@ begin
                     v_rows := array[v_row];
                 end if;
             else
-                -- ... or as many as hold v_left messages.
+                -- ... or as many as hold v_left messages. Those behind the first are mostly no
+                -- smaller.
+                v_count := v_left;
+                if v_size is distinct from 1 then
+                    select count(*) into v_count
+                    from (
+                        select sum(p.size) over (order by p.rank rows unbounded preceding)
+                            - p.size as ahead
+                        from (
+                            select q.rank, q.size from pgq.ready q
+                            where q.queue_id = queue.queue_id
+                              and q.rank between v_from[i] and v_to[i]
+                            order by q.rank limit 1 + v_left / coalesce((
+                                select h.size from pgq.ready h
+                                where h.queue_id = queue.queue_id
+                                  and h.rank between v_from[i] and v_to[i]
+                                order by h.rank limit 1), 1)
+                        ) p
+                    ) s
+                    where s.ahead < v_left;
+                end if;
                 select array_agg(g.ctid), count(*)::int, sum(g.size)::int, range_agg(g.ids),
                        max(g.rank),
                        bool_and(g.attempt = 0 and g.failures is null and g.expires_at is null
@@ -99,24 +120,7 @@ begin
                     select r.ctid, r.* from pgq.ready r
                     where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
                     order by r.rank
-                    limit case when v_size = 1 then v_left else (
-                        select count(*)
-                        from (
-                            select sum(p.size) over (order by p.rank rows unbounded preceding)
-                                - p.size as ahead
-                            from (
-                                select q.rank, q.size from pgq.ready q
-                                where q.queue_id = queue.queue_id
-                                  and q.rank between v_from[i] and v_to[i]
-                                -- the rows behind the first are mostly no smaller
-                                order by q.rank limit 1 + v_left / coalesce((
-                                    select h.size from pgq.ready h
-                                    where h.queue_id = queue.queue_id
-                                      and h.rank between v_from[i] and v_to[i]
-                                    order by h.rank limit 1), 1)
-                            ) p
-                        ) s
-                        where s.ahead < v_left) end
+                    limit v_count
                     for update skip locked
                 ) g;
                 exit when v_count = 0;
@@ -135,7 +139,7 @@ begin
                 delete from pgq.ready r where r.ctid = any (v_gone);
                 v_size := v_total / v_count;
             end if;
-            v_taken := v_taken + v_count;
+            v_more := v_more - v_count;
             if v_plain then
                 if v_total > v_left then
                     v_rest := v_row.ids
@@ -191,17 +195,18 @@ begin
             where r.queue_id = queue.queue_id and r.size > 1 order by r.rank limit 1);
     end if;
     if v_left > 0 then
-        v_head := 0;
-        v_taken := 0;
-    elsif (v_last >> 49) & 1 = 1 then
+        v_head := 0::bigint;
+        v_more := 512::bigint;
+    elsif (v_last >> 49) & 1 = 1 and v_class <> (v_last >> 49) << 49 then
         -- The stretch of the last row: 2^49 ranks, and in the odd ones stands what is fresh.
-        if v_class <> (v_last >> 49) << 49 then
-            v_class := (v_last >> 49) << 49;
-            v_head := 0;
-        end if;
+        v_class := (v_last >> 49) << 49;
+        v_head := 0::bigint;
+        v_more := least(v_more, 512);
     end if;
-    perform set_config(
-        'pgq.head', array[queue.queue_id, v_class, v_head, v_taken, v_second, v_size]::text, false);
+    v_text := set_config(
+        'pgq.head', array[queue.queue_id, v_class, v_head, v_more,
+                          case when v_head <> 0 then v_until else v_second + 60 end, v_size]::text,
+        false);
     return row(n - v_left, v_sets, v_attempts, v_failures, v_grouped, v_missed)::pgq._taken;
 end
 $$;

@@ -63,6 +63,10 @@ insert into matrix values
     -- consume
     ('claim', $$select pgq.claim('own')$$, '42501', 'ok', 'ok', '42501'),
     ('claim', $$select pgq.claim('own', '{"a": 1}', key => 'k')$$, '42501', 'ok', 'ok', '42501'),
+    ('claim', format('select pgq.claim(''own'', done => %s)', :lease),
+        '42501', 'ok', 'ok', '42501'),
+    ('claim', format('select pgq.claim(''elsewhere'', done => %s)', :lease),
+        '42501', '42501', '42501', 'QU003'),
     ('ack', format('select pgq.ack(%s)', :lease), '42501', 'ok', 'ok', 'QU003'),
     ('ack', format('select pgq.ack(%s, ''{%s}'')', :lease, :held), '42501', 'ok', 'ok', 'QU003'),
     ('ack', format('select pgq.ack(%s, ''{}'')', :lease), '42501', 'ok', 'ok', 'QU003'),

@@ -172,6 +172,10 @@ select pgq.drop_queue('copy', force => true);
 select isnt(pgq.publish('orders', '"again"'), null,
     'when a queue is gone the others still receive');
 select is(t.take('orders', n => 10), 'again', 'as they did');
+insert into pgq.route select r.* from pgq.route r where r.topic = 'orders';
+select pgq.publish('orders', '"learnt twice"');
+select is(t.take('orders', n => 10), 'learnt twice',
+    'a topic that two publishers have learnt at once is delivered once');
 insert into pgq.message (topic, payload) select 'orders', '1' where false;
 select is(t.take('orders', n => 10), null, 'an INSERT of no rows publishes nothing');
 

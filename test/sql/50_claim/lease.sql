@@ -39,6 +39,31 @@ select is((select sum(size) from pgq.journal where event = 'ack'), 10::bigint,
     'a queue may leave acknowledgements out of the journal');
 select pgq.alter_queue('work', journal => 'all');
 
+-- a claim that acknowledges the one before
+insert into pgq.message (topic, payload) select 'work', to_jsonb(i) from generate_series(1, 4) i;
+select max(lease_id) as lease from pgq.claim('work', n => 2) \gset
+create temp table next as select * from pgq.claim('work', n => 1, done => :lease);
+select results_eq('select payload::text from next', array['3'], 'the next message is claimed');
+select is(t.held('work', 'leased'), '3', 'and those before it are done');
+select throws_ok(format('select pgq.claim(''work'', done => %s)', :lease), 'QU003', null,
+    'a lease that is lost is an error');
+select is(t.held('work', 'ready'), '4', 'and then nothing is claimed');
+select throws_ok(format('select pgq.claim(''work'', n => 0, done => %s)', max(lease_id)), '22023',
+    null, 'a claim that is refused') from next;
+select is(t.held('work', 'leased'), '3', 'acknowledges nothing');
+select throws_ok(format('select pgq.claim(''nowhere'', done => %s)', max(lease_id)), 'QU001',
+    null, 'nor does one from a queue that is not there') from next;
+select is(t.held('work', 'leased'), '3', 'which changes nothing');
+select max(lease_id) as lease from next \gset
+select max(lease_id) as last from pgq.claim('work', n => 5, done => :lease) \gset
+select pgq.pause('work');
+select is((select count(*) from pgq.claim('work', done => :last)), 0::bigint,
+    'a claim that finds nothing');
+select is(t.held('work', 'leased'), null, 'acknowledges all the same');
+select pgq.resume('work');
+select is((select sum(size) from pgq.journal where event = 'ack'), 14::bigint,
+    'and the journal has it');
+
 -- nack
 select pgq.publish('work', '"n"');
 select max(lease_id) as lease from pgq.claim('work') \gset
