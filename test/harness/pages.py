@@ -47,11 +47,14 @@ class Reader:
             cwd=self.directory,
             env=environment,
             input="" if language == "sh" else text,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            # What psql says of errors is shown: a page may be about them.
+            stderr=subprocess.STDOUT if language == "sql" else subprocess.PIPE,
             text=True,
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-        return _trimmed(done.stdout) if done.stdout.strip() else ""
+        output = re.sub(r"^psql:<stdin>:\d+: ", "", done.stdout, flags=re.MULTILINE)
+        return _trimmed(output) if output.strip() else ""
 
     def _shell(self, text: str) -> str:
         """Return commands to run: those of make only have to exist, they have tests of their own."""
@@ -62,9 +65,10 @@ class Reader:
     def _tools(self) -> Path:
         tools = self.directory / "bin"
         tools.mkdir(exist_ok=True)
-        command = tools / "pgq"
-        command.write_text(f'#!/bin/sh\nexec {sys.executable} -W error -m pgq "$@"\n')
-        command.chmod(0o755)
+        for name, arguments in (("pgq", "-m pgq"), ("python", "")):
+            command = tools / name
+            command.write_text(f'#!/bin/sh\nexec {sys.executable} -W error {arguments} "$@"\n')
+            command.chmod(0o755)
         for program in ("psql", "pg_dump"):
             (tools / program).unlink(missing_ok=True)
             (tools / program).symlink_to(self.server.program(program))
