@@ -37,6 +37,7 @@ class Reader:
         if language == "sql":
             psql = str(self.server.psql)
             command = [psql, "-X", "-q", "-P", "footer=off", "-v", "ON_ERROR_STOP=1"]
+            command += ["-v", "SHOW_CONTEXT=never"]
         elif language == "python":
             command = [sys.executable, "-W", "error", "-"]
         else:
@@ -80,17 +81,12 @@ def blocks(text: str) -> list[re.Match[str]]:
     return list(BLOCK.finditer(text))
 
 
-def installs(text: str) -> bool:
-    """Whether a page begins with the installation of pgq."""
-    first = next((block[2] for block in blocks(text) if block[1] in RUN), "")
-    return "create extension" in first or "pgq install" in first
-
-
 def printed(reader: Reader, text: str) -> str:
     """Run a page; return it with what its blocks print now."""
     parts: list[str] = []
     end = 0
     output, shown = "", True
+    assert not re.search(r"^ +```", text, re.MULTILINE), "an indented block is not run"
     for block in blocks(text):
         language = block[1]
         assert language in RUN | SHOWN, f"a block of {language} is not run by anything"
