@@ -58,7 +58,7 @@ class Reader:
         return _trimmed(output) if output.strip() else ""
 
     def _shell(self, text: str) -> str:
-        """Return commands to run: those of make only have to exist, they have tests of their own."""
+        """Return commands to run; those of make only have to exist: they have their own tests."""
         dry = f"make --dry-run --directory={ROOT} "
         lines = re.sub(r"^make (.*)$", rf"{dry}\1 >/dev/null", text, flags=re.MULTILINE)
         return lines.replace("=pg_config", f"={self.server.program('pg_config')}")
@@ -70,15 +70,17 @@ class Reader:
             command = tools / name
             command.write_text(f'#!/bin/sh\nexec {sys.executable} -W error {arguments} "$@"\n')
             command.chmod(0o755)
-        for program in ("psql", "pg_dump"):
-            (tools / program).unlink(missing_ok=True)
-            (tools / program).symlink_to(self.server.program(program))
         return tools
 
 
 def blocks(text: str) -> list[re.Match[str]]:
     """Return the blocks of a page."""
     return list(BLOCK.finditer(text))
+
+
+def runs(text: str) -> bool:
+    """Whether a page has anything to run."""
+    return any(block[1] in RUN for block in blocks(text))
 
 
 def printed(reader: Reader, text: str) -> str:

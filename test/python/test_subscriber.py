@@ -125,9 +125,7 @@ def test_what_is_published_while_nobody_listens_is_told_later(client: pgq.Pooled
         wait_for(lambda: ear.heard == [1])
 
 
-def test_the_subscribers_of_two_clients_are_independent(
-    client: pgq.PooledClient, dsn: str
-) -> None:
+def test_the_subscribers_of_two_clients_are_independent(client: pgq.PooledClient, dsn: str) -> None:
     mine, yours = Ear("mine"), Ear("yours")
     with pgq.connect(dsn) as other, SubscriptionManager(other) as theirs:
         with SubscriptionManager(client) as ours:

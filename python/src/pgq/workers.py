@@ -32,8 +32,8 @@ def run_processes(
     """Consume in so many processes until SIGTERM or SIGINT; one that dies is replaced.
 
     One that ends by itself (told to `drain`, it has found nothing more) is not; when all have, this
-    returns. The handler is a function of a module, because the processes have to find it; the options are
-    those of `ConsumerConfig`.
+    returns. The handler is a function of a module, because the processes have to find it; the
+    options are those of `ConsumerConfig`.
     """
     if processes < 1:
         raise ValueError("at least one process is needed")
