@@ -9,12 +9,10 @@ from typing import Any
 import psycopg
 from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import PyFormat
-from psycopg.pq import Format
 from psycopg.types.json import Jsonb, JsonbLoader
 
-__all__ = ["FastJsonbLoader", "jsonb_array", "leaves_text"]
+__all__ = ["FastJsonbLoader", "jsonb_array"]
 
-_OID = psycopg.adapters.types["jsonb"].oid
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -35,9 +33,3 @@ def jsonb_array(values: Iterable[Any], context: AdaptContext | None) -> str:
     texts = [str(dump(Jsonb(value)) or b"null", "utf-8") for value in values]
     quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in texts]
     return '{"' + '","'.join(quoted) + '"}' if quoted else "{}"
-
-
-def leaves_text(context: AdaptContext) -> bool:
-    """Whether JSON is handed over as it is, for somebody else to read, as Django has it."""
-    loader = context.adapters.get_loader(_OID, Format.TEXT)
-    return loader is not None and isinstance(loader(_OID, context).load(b"{}"), str)

@@ -23,7 +23,8 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from pgq import _sql, _trace
-from pgq._json import FastJsonbLoader, jsonb_array, leaves_text
+from pgq._adapt import leaves_text
+from pgq._json import FastJsonbLoader, jsonb_array
 from pgq._threads import Lock
 from pgq.batch import Batch
 from pgq.breaker import CircuitBreaker

@@ -21,8 +21,9 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from pgq import _sql, _trace
+from pgq._adapt import leaves_text
 from pgq._aio import Lock
-from pgq._json import FastJsonbLoader, jsonb_array, leaves_text
+from pgq._json import FastJsonbLoader, jsonb_array
 from pgq.batch_async import AsyncBatch
 from pgq.breaker import CircuitBreaker
 from pgq.config import ConsumerConfig
