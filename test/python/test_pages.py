@@ -30,7 +30,7 @@ DOCUMENTATION = [
 PAGES = [
     page
     for page in DOCUMENTATION
-    if page.parent == DOC or page.name == "README.md"
+    if page.parent == DOC or page.name in ("README.md", "filter.md")
     if pages.runs(page.read_text(encoding="utf-8"))
 ]
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
