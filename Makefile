@@ -64,7 +64,7 @@ test-upgrade: $(pgq_venv)/test.stamp build ## upgrade, dump, restore (ACCEPT=1 r
 	@$(pgq_run) upgrade --only '$(ONLY)' $(if $(ACCEPT),--accept)
 
 .PHONY: test-python
-test-python: $(pgq_venv)/test.stamp build ## the Python package (ACCEPT=1 records the README's output)
+test-python: $(pgq_venv)/test.stamp build ## the Python package (ACCEPT=1 records the output in the documentation)
 	@$(pgq_run) python --only '$(ONLY)' $(if $(ACCEPT),--accept)
 
 .PHONY: test-chaos

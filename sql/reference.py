@@ -111,16 +111,17 @@ def signature(name: str, arguments: str, result: str | None) -> str:
     arguments = arguments.replace(" DEFAULT ", " = ").replace("NULL::", "null::")
     arguments = re.sub(r"= null::[\w ]+(\[\])?", "= null", arguments)
     arguments = re.sub(r"('(?:[^']|'')*')::[\w ]+(\[\])?", r"\1", arguments)
-    arrow = f" -> {result[0].lower() + result[1:]}" if result else ""
+    returned = re.sub("^(SETOF|TABLE)", lambda word: word[0].lower(), result or "")
+    arrow = f" -> {returned}" if returned else ""
     line = f"pgq.{name}({arguments}){arrow}"
     if len(line) <= WIDTH:
         return line
-    parts = re.split(r", (?=\w+ \w|\"|OUT |VARIADIC )", arguments)
-    body = "".join(f"    {part},\n" for part in parts).removesuffix(",\n") + "\n"
+    parts = re.split(r", (?=\w+ \w|\"|OUT |VARIADIC )", arguments) if arguments else []
+    body = "".join(f"\n    {part}," for part in parts).removesuffix(",") + "\n" * bool(parts)
     if len(arrow) > WIDTH:
         arrow = arrow.replace("table(", "table(\n    ").replace(", ", ",\n    ")
         arrow = arrow.removesuffix(")") + "\n)"
-    return f"pgq.{name}(\n{body}){arrow}"
+    return f"pgq.{name}({body}){arrow}"
 
 
 def table(columns: list[tuple[str, str, str | None]]) -> str:

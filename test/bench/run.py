@@ -28,11 +28,27 @@ from bench import (
     place,
     report,
     snapshot,
+    stages,
     wakeup,
 )
 from harness.paths import CACHE
 
-MODULES = (cost, growth, snapshot, backlog, filters, place, wakeup, notify, fanout, client, peers)
+MODULES = (
+    *(
+        cost,
+        growth,
+        snapshot,
+        backlog,
+        filters,
+        stages,
+        place,
+        wakeup,
+        notify,
+        fanout,
+        client,
+        peers,
+    ),
+)
 
 
 def main() -> int:

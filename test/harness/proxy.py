@@ -17,11 +17,15 @@ class Link:
         self.ends = (client, server)
         self.flowing = threading.Event()
         self.flowing.set()
+        #: Bytes that the client was sent.
+        self.received = 0
 
     def pump(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
                 self.flowing.wait()
+                if target is self.ends[0]:
+                    self.received += len(data)
                 target.sendall(data)
         self.cut()
 
@@ -65,6 +69,12 @@ class Proxy:
             for link in self._links:
                 link.cut()
             self._links.clear()
+
+    @property
+    def received(self) -> int:
+        """How many bytes all clients were sent."""
+        with self._lock:
+            return sum(link.received for link in self._links)
 
     def some(self, chance: random.Random, most: int) -> list[Link]:
         """Return connections chosen at random."""

@@ -17,6 +17,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from psycopg.types.json import set_json_dumps, set_json_loads
+from psycopg.types.string import TextLoader
 
 import pgq
 from pgq import Draft, F
@@ -427,3 +428,27 @@ def test_other_json_functions_are_respected(
     with pgq.connect(conn.info.dsn, password=conn.info.password) as other:
         (message,) = other.claim("orders")
         assert message.payload == "everywhere"
+
+
+def test_a_connection_that_leaves_json_as_text_still_has_messages(
+    client: pgq.PooledClient, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    conn = connect()
+    conn.adapters.register_loader("jsonb", TextLoader)  # as Django's connections have it
+    lent = pgq.Client(conn)
+    lent.publish("orders", {"n": 1}, headers={"type": "new"})
+    (message,) = lent.claim("orders")
+    assert (message.payload, message.headers) == ({"n": 1}, {"type": "new"})
+    assert conn.execute("select '{}'::jsonb").fetchone() == ("{}",)
+
+
+def test_the_defaults_of_methods_are_those_of_the_functions(
+    client: pgq.PooledClient, db: psycopg.Connection
+) -> None:
+    client.create_queue("by-method")
+    db.execute("select pgq.create_queue('by-function')")
+    rows = db.execute("select to_jsonb(q) - '{queue_id,name,created_at}'::text[] from pgq.queue q")
+    one, other = (row[0] for row in rows)
+    assert one == other
+    assert db.execute("select pgq.create_queue('by-method')").fetchone() == (False,)

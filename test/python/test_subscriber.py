@@ -125,6 +125,20 @@ def test_what_is_published_while_nobody_listens_is_told_later(client: pgq.Pooled
         wait_for(lambda: ear.heard == [1])
 
 
+def test_the_subscribers_of_two_clients_are_independent(client: pgq.PooledClient, dsn: str) -> None:
+    mine, yours = Ear("mine"), Ear("yours")
+    with pgq.connect(dsn) as other, SubscriptionManager(other) as theirs:
+        with SubscriptionManager(client) as ours:
+            ours.subscribe("news", mine)
+            theirs.subscribe("news", yours)
+            assert (ours.subscribers, theirs.subscribers) == (["mine"], ["yours"])
+            client.publish("news", 1)
+            wait_for(lambda: mine.heard == yours.heard == [1])
+        other.publish("news", 2)  # one has left, and the other is told all the same
+        wait_for(lambda: yours.heard == [1, 2])
+    assert mine.heard == [1]
+
+
 def test_subscriptions_are_changed_from_many_threads(client: pgq.PooledClient) -> None:
     with SubscriptionManager(client) as manager:
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+import worker
 
 import pgq
 
@@ -51,6 +52,18 @@ def test_processes_share_a_queue_and_one_that_dies_is_replaced(
     assert (out, parent.returncode) == ("bye\n", 0)
     assert sorted(n for n, _ in done) == list(range(20))
     assert os.getpid() not in {pid for _, pid in done}
+
+
+def test_processes_that_drain_a_queue_wait_for_each_other(
+    client: pgq.PooledClient, db: psycopg.Connection, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.create_queue("orders")
+    db.execute("create table done (n int, pid int)")
+    # One process takes all of them, and the other finds nothing to do.
+    client.publish_batch("orders", [{"n": n, "dsn": dsn} for n in range(10, 14)])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    pgq.run_processes(2, dsn, "orders", worker.handle_slowly, drain=True)
+    assert len(db.execute("select from done").fetchall()) == 4
 
 
 def test_no_process_is_no_use() -> None:

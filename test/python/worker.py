@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import psycopg
 
@@ -15,3 +16,9 @@ def handle(message: Message) -> None:
         os._exit(1)
     with psycopg.connect(message.payload["dsn"], autocommit=True) as conn:
         conn.execute("insert into done values (%s, %s)", (message.payload["n"], os.getpid()))
+
+
+def handle_slowly(message: Message) -> None:
+    """Take some time, and write down who did it."""
+    time.sleep(0.5)
+    handle(message)

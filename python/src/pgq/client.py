@@ -23,6 +23,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from pgq import _sql, _trace
+from pgq._adapt import leaves_text
 from pgq._json import FastJsonbLoader, jsonb_array
 from pgq._threads import Lock
 from pgq.batch import Batch
@@ -76,6 +77,7 @@ class Client:
 
     def __init__(self, conn: Conn) -> None:
         self._conn = self._context = conn
+        self._loader = FastJsonbLoader if leaves_text(conn) else None
 
     # Queues and subscriptions
 
@@ -92,7 +94,7 @@ class Client:
         mode: str = "queue",
         dedup_window: timedelta = timedelta(minutes=5),
         on_expiry: str = "dead_letter",
-        set_size: int = 128,
+        set_size: int = 100,
         journal: str = "all",
         on_dead: str = "release",
         suggestions: bool = False,
@@ -446,7 +448,7 @@ class Client:
         repeatable: bool = False,
     ) -> list[Any]:
         """Run a statement and return its rows, made by the factory."""
-        return _run(self._conn, statement, parameters, factory)
+        return _run(self._conn, statement, parameters, factory, self._loader)
 
     def _table(self, statement: LiteralString, *parameters: Any) -> list[Row]:
         return self._rows(statement, *parameters, factory=dict_row, repeatable=True)
@@ -715,10 +717,16 @@ def connect(
 
 
 def _run(
-    conn: Conn, statement: LiteralString, parameters: Sequence[Any], factory: Any
+    conn: Conn,
+    statement: LiteralString,
+    parameters: Sequence[Any],
+    factory: Any,
+    loader: type[FastJsonbLoader] | None = None,
 ) -> list[Any]:
     kept = conn.kept if isinstance(conn, _Keeping) else {}
     cursor = kept.pop(factory, None) or conn.cursor(row_factory=factory or conn.row_factory)
+    if loader is not None:
+        cursor.adapters.register_loader("jsonb", loader)
     try:
         cursor.execute(statement, parameters)
         rows: list[Any] = cursor.fetchall()

@@ -21,6 +21,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from pgq import _sql, _trace
+from pgq._adapt import leaves_text
 from pgq._aio import Lock
 from pgq._json import FastJsonbLoader, jsonb_array
 from pgq.batch_async import AsyncBatch
@@ -74,6 +75,7 @@ class AsyncClient:
 
     def __init__(self, conn: Conn) -> None:
         self._conn = self._context = conn
+        self._loader = FastJsonbLoader if leaves_text(conn) else None
 
     # Queues and subscriptions
 
@@ -90,7 +92,7 @@ class AsyncClient:
         mode: str = "queue",
         dedup_window: timedelta = timedelta(minutes=5),
         on_expiry: str = "dead_letter",
-        set_size: int = 128,
+        set_size: int = 100,
         journal: str = "all",
         on_dead: str = "release",
         suggestions: bool = False,
@@ -448,7 +450,7 @@ class AsyncClient:
         repeatable: bool = False,
     ) -> list[Any]:
         """Run a statement and return its rows, made by the factory."""
-        return await _run(self._conn, statement, parameters, factory)
+        return await _run(self._conn, statement, parameters, factory, self._loader)
 
     async def _table(self, statement: LiteralString, *parameters: Any) -> list[Row]:
         return await self._rows(statement, *parameters, factory=dict_row, repeatable=True)
@@ -719,10 +721,16 @@ async def connect_async(
 
 
 async def _run(
-    conn: Conn, statement: LiteralString, parameters: Sequence[Any], factory: Any
+    conn: Conn,
+    statement: LiteralString,
+    parameters: Sequence[Any],
+    factory: Any,
+    loader: type[FastJsonbLoader] | None = None,
 ) -> list[Any]:
     kept = conn.kept if isinstance(conn, _Keeping) else {}
     cursor = kept.pop(factory, None) or conn.cursor(row_factory=factory or conn.row_factory)
+    if loader is not None:
+        cursor.adapters.register_loader("jsonb", loader)
     try:
         await cursor.execute(statement, parameters)
         rows: list[Any] = await cursor.fetchall()

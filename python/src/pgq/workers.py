@@ -31,8 +31,9 @@ def run_processes(
 ) -> None:
     """Consume in so many processes until SIGTERM or SIGINT; one that dies is replaced.
 
-    The handler is a function of a module, because the processes have to find it; the options are
-    those of `ConsumerConfig`.
+    One that ends by itself (told to `drain`, it has found nothing more) is not; when all have, this
+    returns. The handler is a function of a module, because the processes have to find it; the
+    options are those of `ConsumerConfig`.
     """
     if processes < 1:
         raise ValueError("at least one process is needed")
@@ -54,12 +55,10 @@ def run_processes(
     }
     running = [begin() for _ in range(processes)]
     try:
-        while not stopping.is_set():
+        while not stopping.is_set() and any(process.exitcode != 0 for process in running):
             time.sleep(_LOOK_SECONDS)
             for index, process in enumerate(running):
-                if not process.is_alive() and not stopping.is_set():
-                    if process.exitcode == 0:
-                        return  # it has drained its queue, or was told to end
+                if process.exitcode and not stopping.is_set():
                     logger.warning("a worker of %s ended with %s", topic, process.exitcode)
                     time.sleep(_RESTART_SECONDS)
                     running[index] = begin()

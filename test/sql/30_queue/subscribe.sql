@@ -232,6 +232,12 @@ select is((select count(*) from pgq.message where topic = 'old.hat'), 3::bigint,
 select throws_ok($$select pgq.claim('attic')$$, '0A000', null, 'but not delivered');
 select is_empty($$select 1 from pgq.ready r join pgq.queue q using (queue_id)
     where q.name = 'attic'$$, 'it has nothing to deliver');
+select pgq.create_queue('old.work', max_attempts => 1);
+select pgq.publish('old.work', '"w"') as work \gset
+select count(pgq.nack(lease_id, error => 'broken')) from pgq.claim('old.work');
+select is(pgq.discard('old.work'), 1, 'another queue fails with a message, and it is thrown away');
+select results_eq(format('select topic, payload from pgq.read_log(%1$s, %1$s + 1)', :work),
+    $$values ('old.work', '"w"'::jsonb)$$, 'the archive has it all the same');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

@@ -1,0 +1,17 @@
+"""How a connection that somebody has lent adapts values."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg.abc import AdaptContext
+from psycopg.pq import Format
+
+__all__ = ["leaves_text"]
+
+_JSONB = psycopg.adapters.types["jsonb"].oid
+
+
+def leaves_text(context: AdaptContext) -> bool:
+    """Whether JSON is handed over as it is, for somebody else to read, as Django has it."""
+    loader = context.adapters.get_loader(_JSONB, Format.TEXT)
+    return loader is not None and isinstance(loader(_JSONB, context).load(b"{}"), str)
