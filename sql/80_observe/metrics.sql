@@ -4,6 +4,7 @@ create or replace function pgq._metrics(caller pgq.caller default current_user)
 returns table (name text, labels jsonb, value float8)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column

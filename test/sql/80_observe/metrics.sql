@@ -175,6 +175,18 @@ select is(pg_temp.metric('pgq_retention_seconds'), 86400::float8, 'the retention
 select cmp_ok(pg_temp.metric('pgq_table_bytes', '{"table": "ready"}'), '>', 0::float8,
     'tables have sizes');
 
+-- what they cost: no table that a backlog fills is read from end to end, whatever statistics say
+select pgq.create_queue('large', set_size => 1);
+insert into pgq.message (topic, payload) select 'large', '1' from generate_series(1, 3000);
+analyze pgq.ready, pgq.message, pgq.journal, pgq.dead_letter, pgq.scheduled;
+create temp view scan as
+select relname, seq_scan from pg_stat_xact_all_tables
+where schemaname = 'pgq' and relname ~ '^(ready|scheduled|dead_letter|message_.|journal_.)$';
+create temp table scanned as select * from scan;
+select count(*) from pgq.metrics();
+select set_eq('select * from scan', 'select * from scanned', 'nothing large is scanned');
+select pgq.drop_queue('large', force => true);
+
 -- who sees what
 create role metrics_consumer;
 create role metrics_monitor in role pg_monitor;
