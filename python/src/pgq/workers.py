@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any
 
-from pgq._trouble import logger
+from pgq._log import log
 from pgq.client import connect
 from pgq.consumer import Consumer
 from pgq.message import Message
@@ -60,7 +60,12 @@ def run_processes(
                 if not process.is_alive() and not stopping.is_set():
                     if process.exitcode == 0:
                         return  # it has drained its queue, or was told to end
-                    logger.warning("a worker of %s ended with %s", topic, process.exitcode)
+                    log(
+                        *("WARNING", "worker_ended", "a worker of %s ended with %s"),
+                        *(topic, process.exitcode),
+                        queue=topic,
+                        code=process.exitcode,
+                    )
                     time.sleep(_RESTART_SECONDS)
                     running[index] = begin()
     finally:
