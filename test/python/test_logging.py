@@ -174,7 +174,7 @@ def test_every_event_is_documented() -> None:
     sources = "".join(
         path.read_text(encoding="utf-8") for path in (ROOT / "python/src/pgq").glob("*.py")
     )
-    logged = set(re.findall(r'"(?:DEBUG|INFO|WARNING|ERROR)", "(\w+)"', sources))
+    logged = set(re.findall(r'"(?:DEBUG|INFO|WARNING|ERROR)",\s+"([a-z_]+)"', sources))
     told = (ROOT / "extension/monitoring.md").read_text(encoding="utf-8")
     assert len(logged) > 15
     assert logged == set(re.findall(r"^\| `(\w+)` \|", told, re.MULTILINE))

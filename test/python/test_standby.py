@@ -18,9 +18,10 @@ from pgq import Message, embedded
 READS = {
     "queue_stats": "select queue, mode, paused, ready, scheduled, leased, waiting, dead, exact,"
     " next_due_at, oldest_age is null, published_per_second > 0 from pgq.queue_stats",
-    # What is staged is not there, and what has a clock, a page or a snapshot of its own differs.
-    "metrics": "select name, kind, labels, value from pgq.metrics() where name !~ 'seconds|bytes"
-    "|snapshot|dead_rows|staged|recovery|pgq_era|_total$' or name ~ 'retries|dead_letters'",
+    # Not what goes by the clock, what is of one server, what is staged, and sequences, whose standby
+    # is some numbers ahead.
+    "metrics": "select name, kind, labels, value from pgq.metrics() where name !~ 'second|bytes"
+    "|snapshot|dead_rows|staged|recovery|published_messages_total|^pgq_claims'",
     "message_state": "select * from pgq.message_state order by id, queue",
     "subscription": "select * from pgq.subscription order by subscriber, pattern",
     "filter_stats": "select * from pgq.filter_stats order by queue, filter",
