@@ -52,7 +52,8 @@ select is((select labels ->> 'version' from pgq.metrics() where name = 'pgq_info
 
 -- depth, age, flight
 insert into pgq.message (topic, payload, headers, published_at)
-select 'work', to_jsonb(i), jsonb_build_object('type', i % 2), pgq.now() from generate_series(1, 20) i;
+select 'work', to_jsonb(i), jsonb_build_object('type', i % 2), pgq.now()
+from generate_series(1, 20) i;
 select pgq.publish('work', '"delayed"', delay => '1 h');
 select pgq.publish('news.today', '1'), pgq.publish('news.today', '2');
 select t.advance('10 s');
