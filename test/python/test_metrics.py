@@ -239,12 +239,47 @@ def test_who_holds_the_oldest_snapshot_is_told(
         holder.execute("select")
         for _ in range(3):
             orders.publish("orders", 1)
+        pid = holder.info.backend_pid
+        # The clock of pgq goes on by two minutes.
+        db.execute(
+            "create or replace function pgq.now() returns timestamptz language sql volatile"
+            " parallel safe return clock_timestamp() + interval '2 min'"
+        )
         reader = MetricsReader(dsn)
+        (found,) = [
+            metric for metric in reader.read() if metric.name == "pgq_snapshot_holder_seconds"
+        ]
         told = {(metric.name, metric.labels.get("kind")): metric.value for metric in reader.read()}
         reader.close()
     assert told["pgq_oldest_snapshot_transactions", "session"] >= 3
-    assert told["pgq_oldest_snapshot_seconds", "session"] > 0
+    assert told["pgq_oldest_snapshot_seconds", "session"] >= 120
+    assert found.value >= 120
+    assert found.labels == {
+        "kind": "session",
+        "name": str(pid),
+        "application": "report",
+        "role": db.info.user,
+    }
     assert told["pgq_oldest_snapshot_transactions", "prepared"] == 0
+
+
+def test_prepared_transactions_hold_snapshots_too() -> None:
+    with embedded_server(max_prepared_transactions=2) as server:
+        with psycopg.connect(server.dsn(), autocommit=True) as conn:
+            conn.execute("create extension pgq")
+            conn.execute("begin")
+            conn.execute("create table t ()")
+            conn.execute("prepare transaction 'forgotten'")
+            conn.execute("select pg_current_xact_id()")
+        reader = MetricsReader(server.dsn())
+        told = {
+            metric.name: metric.value
+            for metric in reader.read()
+            if metric.labels == {"kind": "prepared"}
+        }
+        reader.close()
+    assert told.keys() == {"pgq_oldest_snapshot_seconds", "pgq_oldest_snapshot_transactions"}
+    assert all(value > 0 for value in told.values())
 
 
 # OpenTelemetry

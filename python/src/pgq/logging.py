@@ -33,8 +33,10 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
             **_trace.current(),
-            **{name: value for name, value in vars(record).items() if name not in _STANDARD},
         }
+        for name, value in vars(record).items():
+            if name not in _STANDARD:
+                line.setdefault(name, value)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         if record.stack_info:

@@ -35,10 +35,11 @@ def add(commands: Commands) -> None:
         "through a proxy that has\none. --otlp sends as the OTEL_* variables say.\n\n",
     )
     parser.add_argument("name", nargs="*", help="some of them; * and ? are wildcards")
-    parser.add_argument("--serve", action="store_true", help="answer Prometheus until interrupted")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--serve", action="store_true", help="answer Prometheus until interrupted")
+    how.add_argument("--otlp", action="store_true", help="send by OTLP until interrupted")
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1)")
     parser.add_argument("--port", type=int, default=_PORT, help=f"where to listen ({_PORT})")
-    parser.add_argument("--otlp", action="store_true", help="send by OTLP until interrupted")
     parser.add_argument(
         "--timeout", type=duration, default=duration("5s"), help="for the database (5s)"
     )
