@@ -33,6 +33,9 @@ from pgq.metrics import MetricsReader
 from pgq.prometheus import PgqCollector
 from pgq.telemetry import instrument
 
+# However slow this machine is.
+PATIENCE = timedelta(minutes=1)
+
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -58,7 +61,7 @@ def get(address: str) -> str:
 def running(dsn: str, *arguments: str, **variables: str) -> Iterator[str]:
     """Run ``pgq metrics`` until the block ends, as an operator ends it; give what it says first."""
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "pgq", "metrics", *arguments],
+        [sys.executable, "-W", "error", "-m", "pgq", "metrics", "--timeout", "1m", *arguments],
         env=os.environ | {"PGQ_DSN": dsn} | variables,
         stderr=subprocess.PIPE,
         text=True,
@@ -142,7 +145,7 @@ def test_prometheus_gets_what_the_database_says_now(dsn: str, orders: pgq.Pooled
 
 
 def test_types_and_meanings_are_told(dsn: str, orders: pgq.PooledClient) -> None:
-    reader = MetricsReader(dsn)
+    reader = MetricsReader(dsn, timeout=PATIENCE)
     registry = CollectorRegistry()
     registry.register(PgqCollector(reader))
     families = {
@@ -174,6 +177,7 @@ def test_a_slow_database_is_down_and_holds_nobody_up(
         assert {name for name, _ in samples} == {"pgq_up", "pgq_scrape_seconds"}
         with pytest.raises(psycopg.errors.QueryCanceled):
             reader.read()
+    reader._timeout = PATIENCE
     assert sample(parsed(generate_latest(registry).decode()), "pgq_up") == 1
     reader.close()
 
@@ -245,7 +249,7 @@ def test_who_holds_the_oldest_snapshot_is_told(
             "create or replace function pgq.now() returns timestamptz language sql volatile"
             " parallel safe return clock_timestamp() + interval '2 min'"
         )
-        reader = MetricsReader(dsn)
+        reader = MetricsReader(dsn, timeout=PATIENCE)
         (found,) = [
             metric for metric in reader.read() if metric.name == "pgq_snapshot_holder_seconds"
         ]
@@ -271,7 +275,7 @@ def test_prepared_transactions_hold_snapshots_too() -> None:
             conn.execute("create table t ()")
             conn.execute("prepare transaction 'forgotten'")
             conn.execute("select pg_current_xact_id()")
-        reader = MetricsReader(server.dsn())
+        reader = MetricsReader(server.dsn(), timeout=PATIENCE)
         told = {
             metric.name: metric.value
             for metric in reader.read()
@@ -305,7 +309,7 @@ def observed(source: InMemoryMetricReader) -> dict[str, list[tuple[dict[str, obj
 def test_opentelemetry_observes_the_same(dsn: str, orders: pgq.PooledClient) -> None:
     source = InMemoryMetricReader()
     provider = MeterProvider([source])
-    reader = MetricsReader(dsn)
+    reader = MetricsReader(dsn, timeout=PATIENCE)
     instrument(reader, provider)
     first = observed(source)
     orders.publish("orders", 4)
@@ -325,7 +329,7 @@ def test_opentelemetry_observes_the_same(dsn: str, orders: pgq.PooledClient) -> 
 def test_opentelemetry_is_told_when_the_database_is_down(restarting: embedded.Server) -> None:
     source = InMemoryMetricReader()
     provider = MeterProvider([source])
-    reader = MetricsReader(restarting.dsn())
+    reader = MetricsReader(restarting.dsn(), timeout=PATIENCE)
     instrument(reader, provider)
     restarting.stop("fast")
     down = observed(source)
@@ -387,7 +391,7 @@ def test_a_reader_wants_some_time() -> None:
 
 
 def test_readers_share_a_connection_in_turns(dsn: str, orders: pgq.PooledClient) -> None:
-    reader = MetricsReader(dsn)
+    reader = MetricsReader(dsn, timeout=PATIENCE)
     counts: list[int] = []
     threads = [threading.Thread(target=lambda: counts.append(len(reader.read()))) for _ in range(5)]
     for thread in threads:
