@@ -9013,6 +9013,8 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column
+declare
+    v_now timestamptz := pgq.now();
 begin
     return query
         with holder as materialized (
@@ -9021,7 +9023,7 @@ begin
             select 'session' as kind, a.pid::text as name, a.usename::text as role,
                    a.application_name as application,
                    greatest(age(a.backend_xmin), age(a.backend_xid)) as transactions,
-                   extract(epoch from clock_timestamp() - a.xact_start)::float8 as seconds
+                   extract(epoch from v_now - a.xact_start)::float8 as seconds
             from pg_stat_activity a
             where (a.datname = current_database() or a.datid is null)
               and a.pid <> pg_backend_pid()
@@ -9029,7 +9031,7 @@ begin
               and a.backend_type is distinct from 'autovacuum worker'
             union all
             select 'prepared', p.gid, p.owner, null, age(p.transaction),
-                   extract(epoch from clock_timestamp() - p.prepared)
+                   extract(epoch from v_now - p.prepared)
             from pg_prepared_xacts p where p.database = current_database()
             union all
             select 'slot', s.slot_name, null, null, age(s.xmin), null
@@ -9070,7 +9072,7 @@ revoke all on function pgq.metrics() from public;
 -- As PostgreSQL's own statistics are: for whoever watches servers.
 grant usage on schema pgq to pg_monitor;
 grant select on pgq._metric to pg_monitor;
-grant execute on function pgq.metrics, pgq._metrics to pg_monitor;
+grant execute on function pgq.metrics, pgq._metrics, pgq.now to pg_monitor;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/oldest_ready.sql
