@@ -3499,12 +3499,13 @@ begin
             (v_publish, 'select on sequence pgq.era_number'),
             (v_consume, 'execute on function pgq.claim, pgq.ack, pgq.nack, pgq.bury, pgq.extend, '
                 'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.seen, '
-                'pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, pgq.hold, '
+                'pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, '
+                'pgq.metrics, pgq._metrics, pgq.hold, '
                 'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '
                 'pgq.stream_end'),
             (v_consume, 'select on pgq.queue_stats, pgq.message_state, pgq.dead_letter, '
-                'pgq.subscription, pgq.filter_stats, pgq._visible_queue'),
+                'pgq.subscription, pgq.filter_stats, pgq._visible_queue, pgq._metric'),
             (v_admin, 'execute on function pgq.alter_queue, pgq.drop_queue, pgq.pause, pgq.resume, '
                 'pgq.subscribe, pgq.unsubscribe, pgq.unsubscribe_all, pgq.alter_subscription, '
                 'pgq.replay, pgq.discard')
@@ -3607,6 +3608,7 @@ begin
     delete from pgq.group_stall g where g.queue_id = _sweep_queue.queue_id;
     delete from pgq.stream s where s.queue_id = _sweep_queue.queue_id;
     delete from pgq.waiter w where w.queue_id = _sweep_queue.queue_id;
+    delete from pgq.outcome o where o.queue_id = _sweep_queue.queue_id;
     delete from pgq.lane l where l.queue_id = _sweep_queue.queue_id;
 end
 $$;
@@ -4748,6 +4750,9 @@ begin
     end if;
     insert into pgq.journal (at, queue_id, event, attempt, size, ids)
     values (now, queue.queue_id, 'expire', attempt, pgq._set_size(ids), ids);
+    insert into pgq.outcome (queue_id, event, reason, size)
+    values (queue.queue_id, 'expire', case queue.on_expiry when 'dead_letter' then 'expired' end,
+            pgq._set_size(ids));
     if grouped and (queue.on_expiry = 'discard' or queue.on_dead = 'release') then
         perform pgq._advance_groups(queue, ids, now);
     end if;
@@ -4793,6 +4798,13 @@ declare
         ended.failures, outcome, ended.attempt, ended.claimed_at, ended.holder, ended.client,
         error, now);
     v_delay interval := delay;
+    v_reason text := case
+        when outcome = 'bury' then 'rejected'
+        when ended.attempt < queue.max_attempts then null
+        when outcome = 'timeout' then 'timeout'
+        when error is null then 'max_attempts'
+        else 'processing_error'
+    end;
 begin
     insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
                              client, error, ids)
@@ -4801,15 +4813,12 @@ begin
     if queue.queue_id is null then
         return;  -- the queue was dropped, and its messages with it
     end if;
-    if outcome = 'bury' or ended.attempt >= queue.max_attempts then
+    insert into pgq.outcome (queue_id, event, reason, size)
+    values (ended.queue_id, outcome, v_reason, ended.size);
+    if v_reason is not null then
         perform pgq._bury_set(
-            ended.queue_id, ended.ids, ended.attempt,
-            case when outcome = 'bury' then 'rejected'
-                 when outcome = 'timeout' then 'timeout'
-                 when error is null then 'max_attempts'
-                 else 'processing_error'
-            end,
-            error, details, v_failures, ended.holder, ended.client, now);
+            ended.queue_id, ended.ids, ended.attempt, v_reason, error, details, v_failures,
+            ended.holder, ended.client, now);
         if ended.grouped and queue.on_dead = 'release' then
             perform pgq._advance_groups(queue, ended.ids, now);
         end if;
@@ -6041,6 +6050,8 @@ begin
         v_count := v_count + v_part.size;
         select q.* into v_queue from pgq.queue q where q.queue_id = v_part.queue_id;
         continue when not found;  -- the queue was dropped, and its messages with it
+        insert into pgq.outcome (queue_id, event, size)
+        values (v_part.queue_id, 'release', v_part.size);
         if delay > interval '0' then
             insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
             values (v_part.queue_id, v_now + delay, v_part.attempt - 1, v_part.size,
@@ -7051,6 +7062,8 @@ begin
     insert into pgq.journal (at, queue_id, event, attempt, size, holder, client, ids)
     values (pgq.now(), v_queue.queue_id, 'discard', 0, cardinality(v_letters),
             nullif(current_setting('application_name'), ''), inet_client_addr(), v_gone.ids);
+    insert into pgq.outcome (queue_id, event, size)
+    values (v_queue.queue_id, 'discard', cardinality(v_letters));
     -- What a dead letter has blocked can go on.
     for v_group in select e.key::bigint as id, e.value from jsonb_each_text(v_gone.groups) e loop
         v_next := pgq._advance_group(v_queue.queue_id, v_group.value, v_group.id);
@@ -7138,6 +7151,8 @@ begin
         values (v_now, v_queue.queue_id, 'replay', 0, v_set.size,
                 nullif(current_setting('application_name'), ''), inet_client_addr(), v_set.ids);
     end loop;
+    insert into pgq.outcome (queue_id, event, size)
+    values (v_queue.queue_id, 'replay', cardinality(v_letters));
     return cardinality(v_letters);
 end
 $$;
@@ -7315,6 +7330,7 @@ begin
         select i.ctid from pgq.staged i where i.staged_at < v_now - interval '1 day'
         limit 100000 for update skip locked));
     perform pgq._tidy_bindings();
+    perform pgq._tidy_outcomes();
     delete from pgq.dedup d
     where d.ctid = any (array(
         select e.ctid from pgq.dedup e where e.until <= v_now
@@ -7473,8 +7489,19 @@ begin
       and not exists (
           select from pgq.filter_hit h
           where h.filter_id = f.filter_id and h.used_at > _tidy_filters.now - interval '1 day');
+    -- What forgotten filters have done still counts for their queue: under number 0.
+    with gone as (
+        delete from pgq.filter_hit h
+        where h.filter_id <> 0
+          and not exists (select from pgq.filter f where f.filter_id = h.filter_id)
+        returning h.*
+    )
+    insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
+    select 0, g.queue_id, sum(g.claims), sum(g.tested), sum(g.matched), max(g.used_at),
+           max(g.last_at)
+    from gone g group by g.queue_id;
     delete from pgq.filter_hit h
-    where not exists (select from pgq.filter f where f.filter_id = h.filter_id);
+    where not exists (select from pgq.queue q where q.queue_id = h.queue_id);
     delete from pgq.filter_scan s
     where not exists (select from pgq.filter f where f.filter_id = s.filter_id)
        or not exists (select from pgq.queue q where q.queue_id = s.queue_id);
@@ -7547,6 +7574,118 @@ $$;
 comment on function pgq._tidy_lanes(pgq.queue) is
     'Removes lanes that are no longer used, and gives lanes to rows that have none.';
 revoke all on function pgq._tidy_lanes(pgq.queue) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/tidy_outcomes.sql
+
+-- Adds up what was counted, and forgets what belonged to queues that are gone.
+create or replace function pgq._tidy_outcomes() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    with gone as (
+        delete from pgq.outcome o
+        where o.ctid = any (array(
+            select i.ctid from pgq.outcome i limit 100000 for update skip locked))
+        returning o.*
+    )
+    insert into pgq.outcome (queue_id, event, reason, size)
+    select g.queue_id, g.event, g.reason, sum(g.size)
+    from gone g join pgq.queue q on q.queue_id = g.queue_id
+    group by 1, 2, 3;
+end
+$$;
+comment on function pgq._tidy_outcomes() is 'Adds up how messages fared.';
+revoke all on function pgq._tidy_outcomes() from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/80_observe/00_metric.sql
+
+-- What pgq can measure: the names, in the way of Prometheus, and what they mean. A counter only
+-- grows, until its queue is dropped or the database is restored without it; what can shrink, such
+-- as a count over the journal, is a gauge.
+create or replace view pgq._metric as
+select m.name, m.kind, m.help
+from (values
+    ('pgq_info', 'gauge', 'Always 1; the label says the version of the installed code.'),
+    ('pgq_in_recovery', 'gauge', '1 on a standby.'),
+    -- queues
+    ('pgq_ready_messages', 'gauge', 'Messages that can be claimed.'),
+    ('pgq_scheduled_messages', 'gauge', 'Delayed messages and retries that are not due yet.'),
+    ('pgq_leased_messages', 'gauge', 'Messages in flight: claimed and not ended.'),
+    ('pgq_waiting_messages', 'gauge',
+        'Messages behind others of their ordering group; 10001 means more.'),
+    ('pgq_dead_messages', 'gauge', 'Dead letters.'),
+    ('pgq_counts_exact', 'gauge',
+        '0 if a queue has so many rows of state that its counts are estimates from a sample.'),
+    ('pgq_oldest_ready_seconds', 'gauge',
+        'Age of the oldest message that can be claimed; 0 if there is none.'),
+    ('pgq_oldest_dead_seconds', 'gauge',
+        'How long ago the oldest dead letter failed; 0 if there is none.'),
+    ('pgq_paused', 'gauge', '1 while claims return nothing because the queue is paused.'),
+    ('pgq_published_messages_per_second', 'gauge',
+        'Messages of the topics that the queue receives, over the last minute or less.'),
+    ('pgq_acked_messages_per_second', 'gauge',
+        'Acknowledged messages over the last minute or less; 0 if the queue''s journal records '
+        'failures only.'),
+    ('pgq_failed_messages_per_second', 'gauge',
+        'Messages refused, buried or timed out, over the last minute or less.'),
+    ('pgq_leases', 'gauge', 'Leases: claims that are being worked on; of many an estimate.'),
+    ('pgq_oldest_lease_seconds', 'gauge',
+        'Age of the oldest lease; of many leases the oldest of a sample; 0 if there is none.'),
+    ('pgq_expired_leases', 'gauge',
+        'Leases past their end that no claim and no maintain() has taken back yet.'),
+    ('pgq_unending_leases', 'gauge', 'Named leases without an end.'),
+    ('pgq_unending_leased_messages', 'gauge', 'Messages that named leases without an end hold.'),
+    ('pgq_oldest_unending_lease_seconds', 'gauge',
+        'Age of the oldest named lease without an end; 0 if there is none.'),
+    ('pgq_lanes', 'gauge', 'Lanes: combinations of values of the queue''s lane keys.'),
+    ('pgq_lanes_full', 'gauge', '1 if new values share the mixed lane because there are too many.'),
+    ('pgq_waiters', 'gauge', 'Consumers that sleep until a message comes.'),
+    ('pgq_retries_total', 'counter', 'Messages given back for another attempt.'),
+    ('pgq_lease_expiries_total', 'counter', 'Messages taken back from expired leases.'),
+    ('pgq_dead_letters_total', 'counter', 'Messages that became dead letters, by reason.'),
+    ('pgq_expired_messages_total', 'counter', 'Messages that expired before they were delivered.'),
+    ('pgq_released_messages_total', 'counter', 'Messages given back by their consumers unharmed.'),
+    ('pgq_replayed_messages_total', 'counter', 'Dead letters that were replayed.'),
+    ('pgq_discarded_messages_total', 'counter', 'Dead letters that were discarded.'),
+    ('pgq_filter_claims_total', 'counter',
+        'Claims with a filter that looked at messages or found some.'),
+    ('pgq_filter_tested_messages_total', 'counter', 'Messages that filters of claims tested.'),
+    ('pgq_filter_matched_messages_total', 'counter', 'Messages that filters of claims took.'),
+    ('pgq_subscription_matches_total', 'counter', 'Messages that a subscription received.'),
+    -- the database
+    ('pgq_published_messages_total', 'counter',
+        'Message ids given, of all topics; those of rolled back transactions included.'),
+    ('pgq_claims_total', 'counter',
+        'Lease tokens given, of all queues; begins anew after 8388607.'),
+    ('pgq_era', 'gauge', 'The number of the current era.'),
+    ('pgq_era_bytes', 'gauge', 'Size of a slot of the log, or of its journal, with indexes.'),
+    ('pgq_era_age_seconds', 'gauge', 'How long ago the era in a slot began; 0 if it is empty.'),
+    ('pgq_era_overdue_seconds', 'gauge',
+        'How long a slot should have been emptied already: somebody is in the way, an archive is '
+        'late, or nobody claims or calls maintain().'),
+    ('pgq_retention_seconds', 'gauge', 'The longest retention of any queue, which the log has.'),
+    ('pgq_table_bytes', 'gauge', 'Size of a table of state, with indexes.'),
+    ('pgq_table_dead_rows', 'gauge', 'Rows of a table that vacuum has still to remove.'),
+    ('pgq_staged_messages', 'gauge',
+        'Messages staged and neither published nor discarded; of many an estimate.'),
+    ('pgq_oldest_staged_seconds', 'gauge',
+        'Age of the oldest staged message, of many the oldest of a sample; its writer may never '
+        'come back. 0 if there is none.'),
+    ('pgq_oldest_snapshot_seconds', 'gauge',
+        'Age of the transaction that holds back vacuum most, by the kind of its holder.'),
+    ('pgq_oldest_snapshot_transactions', 'gauge',
+        'How many transactions have begun since the oldest one that vacuum has to keep rows for, '
+        'by the kind of its holder.'),
+    ('pgq_snapshot_holder_seconds', 'gauge',
+        'The oldest holders of snapshots: sessions and prepared transactions of a minute or more.'),
+    ('pgq_hidden_snapshots', 'gauge',
+        'Sessions with a snapshot whose age the caller may not see: grant it pg_read_all_stats.')
+) m (name, kind, help);
+comment on view pgq._metric is 'What pgq can measure.';
+revoke all on table pgq._metric from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/00_tail.sql
@@ -8048,6 +8187,247 @@ comment on column pgq.message_state.until is 'Expires, is due or is leased until
 revoke all on table pgq.message_state from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/80_observe/metrics.sql
+
+-- The numbers of pgq's own tables, read as their owner: those of the queues that the caller may
+-- consume. Who may do everything, and members of pg_monitor, get all of them.
+create or replace function pgq._metrics(caller pgq.caller default current_user)
+returns table (name text, labels jsonb, value float8)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_queues int[] := case when not pg_has_role(caller, 'pg_monitor', 'usage')
+        then pgq._visible_queues(caller) end;
+    v_now timestamptz := pgq.now();
+    v_retention interval;
+    v_pages float8 := current_setting('block_size')::float8;
+    -- A table of few pages is sampled whole.
+    v_lease real := (100 * least(1, 50 / greatest(
+        pg_relation_size('pgq.lease') / v_pages, 1)))::real;
+    v_staged real := (100 * least(1, 50 / greatest(
+        pg_relation_size('pgq.staged') / v_pages, 1)))::real;
+begin
+    return query
+        with visible as materialized (
+            select q.* from pgq.queue q where v_queues is null or q.queue_id = any (v_queues)
+        ), lease as materialized (
+            select l.queue_id, count(distinct l.lease_id) * 100 / v_lease as size,
+                   min(l.claimed_at) as oldest
+            from pgq.lease l tablesample system (v_lease) group by 1
+        ), expired as materialized (
+            select l.queue_id, count(distinct l.lease_id) as size
+            from pgq.lease l
+            where l.lease_id < pgq._lease_second(v_now) and l.until <= v_now group by 1
+        ), unending as materialized (
+            select l.queue_id, count(distinct l.lease_id) as leases, sum(l.size) as size,
+                   min(l.claimed_at) as oldest
+            from pgq.lease l where l.key is not null and l.until = 'infinity' group by 1
+        ), lane as materialized (
+            select l.queue_id, count(*) as size from pgq.lane l group by 1
+        ), waiter as materialized (
+            select w.queue_id, count(*) as size from pgq.waiter w where w.until > v_now group by 1
+        ), outcome as materialized (
+            select o.queue_id,
+                   sum(o.size) filter (where o.event in ('nack', 'timeout') and o.reason is null)
+                       as retries,
+                   sum(o.size) filter (where o.event = 'timeout') as timeouts,
+                   sum(o.size) filter (where o.event = 'expire') as expired,
+                   sum(o.size) filter (where o.event = 'release') as released,
+                   sum(o.size) filter (where o.event = 'replay') as replayed,
+                   sum(o.size) filter (where o.event = 'discard') as discarded
+            from pgq.outcome o group by 1
+        ), dead as materialized (
+            select o.queue_id, o.reason, sum(o.size) as size
+            from pgq.outcome o where o.reason is not null group by 1, 2
+        ), filter as materialized (
+            select h.queue_id, sum(h.claims) as claims, sum(h.tested) as tested,
+                   sum(h.matched) as matched
+            from pgq.filter_hit h group by 1
+        ), hit as materialized (
+            select h.binding_id, sum(h.matches) as matches from pgq.binding_hit h group by 1
+        )
+        select x.name, jsonb_build_object('queue', q.name), coalesce(x.value, 0)
+        from visible q
+        join pgq._queue_stats() s on s.queue = q.name
+        left join lease l on l.queue_id = q.queue_id
+        left join expired e on e.queue_id = q.queue_id
+        left join unending u on u.queue_id = q.queue_id
+        left join lane n on n.queue_id = q.queue_id
+        left join waiter w on w.queue_id = q.queue_id
+        left join outcome o on o.queue_id = q.queue_id
+        left join filter f on f.queue_id = q.queue_id
+        cross join lateral (values
+            ('pgq_ready_messages', s.ready::float8),
+            ('pgq_scheduled_messages', s.scheduled),
+            ('pgq_leased_messages', s.leased),
+            ('pgq_waiting_messages', s.waiting),
+            ('pgq_dead_messages', s.dead),
+            ('pgq_counts_exact', s.exact::int),
+            ('pgq_oldest_ready_seconds', greatest(extract(epoch from s.oldest_age), 0)),
+            ('pgq_oldest_dead_seconds', extract(epoch from v_now - (
+                select min(d.failed_at) from pgq.dead_letter d where d.queue_id = q.queue_id))),
+            ('pgq_paused', s.paused::int),
+            ('pgq_published_messages_per_second', s.published_per_second),
+            ('pgq_acked_messages_per_second', s.acked_per_second),
+            ('pgq_failed_messages_per_second', s.failed_per_second),
+            ('pgq_leases', round(l.size)),
+            ('pgq_oldest_lease_seconds', extract(epoch from v_now - l.oldest)),
+            ('pgq_expired_leases', e.size),
+            ('pgq_unending_leases', u.leases),
+            ('pgq_unending_leased_messages', u.size),
+            ('pgq_oldest_unending_lease_seconds', extract(epoch from v_now - u.oldest)),
+            ('pgq_lanes', n.size),
+            ('pgq_lanes_full', q.lanes_full::int),
+            ('pgq_waiters', w.size),
+            ('pgq_retries_total', o.retries),
+            ('pgq_lease_expiries_total', o.timeouts),
+            ('pgq_expired_messages_total', o.expired),
+            ('pgq_released_messages_total', o.released),
+            ('pgq_replayed_messages_total', o.replayed),
+            ('pgq_discarded_messages_total', o.discarded),
+            ('pgq_filter_claims_total', f.claims),
+            ('pgq_filter_tested_messages_total', f.tested),
+            ('pgq_filter_matched_messages_total', f.matched)) x (name, value)
+        union all
+        select 'pgq_dead_letters_total', jsonb_build_object('queue', q.name, 'reason', r.reason),
+               coalesce(d.size, 0)
+        from visible q
+        cross join unnest(array['processing_error', 'timeout', 'max_attempts', 'expired',
+                                'rejected']) r (reason)
+        left join dead d on d.queue_id = q.queue_id and d.reason = r.reason
+        union all
+        select 'pgq_subscription_matches_total',
+               jsonb_build_object('queue', q.name, 'pattern', b.pattern), coalesce(h.matches, 0)
+        from visible q
+        join pgq.binding b on b.queue_id = q.queue_id and b.counted
+        left join hit h on h.binding_id = b.binding_id;
+    if v_queues is not null then
+        return;
+    end if;
+
+    select coalesce(max(q.retention), interval '1 day') into v_retention from pgq.queue q;
+    return query
+        select x.name, x.labels, coalesce(x.value, 0)
+        from (values
+            ('pgq_info', jsonb_build_object('version', pgq.version()), 1::float8),
+            ('pgq_in_recovery', '{}', pg_is_in_recovery()::int),
+            ('pgq_published_messages_total', '{}', pg_sequence_last_value('pgq.message_id')),
+            ('pgq_claims_total', '{}', pg_sequence_last_value('pgq.lease_id')),
+            ('pgq_era', '{}', pg_sequence_last_value('pgq.era_number')),
+            ('pgq_retention_seconds', '{}', extract(epoch from v_retention)))
+            x (name, labels, value)
+        union all
+        select x.name, jsonb_build_object('slot', s.slot::text) || x.labels, coalesce(x.value, 0)
+        from generate_series(0, 2) s (slot)
+        left join pgq.era e on e.slot = s.slot and e.emptied_at is null
+        left join pgq.era n on n.number = e.number + 1
+        cross join lateral (values
+            ('pgq_era_bytes', '{"part": "message"}'::jsonb,
+                pg_total_relation_size(format('pgq.message_%s', s.slot)::regclass)::float8),
+            ('pgq_era_bytes', '{"part": "journal"}',
+                pg_total_relation_size(format('pgq.journal_%s', s.slot)::regclass)),
+            ('pgq_era_age_seconds', '{}', extract(epoch from v_now - e.started_at)),
+            ('pgq_era_overdue_seconds', '{}', greatest(0, extract(epoch from
+                v_now - (n.started_at + v_retention + case when e.archived_at is null
+                    then coalesce((select max(a.wait) from pgq.archive a), '0')
+                    else '0' end))))) x (name, labels, value)
+        union all
+        select x.name, jsonb_build_object('table', c.relname), coalesce(x.value, 0)
+        from pg_class c
+        cross join lateral (values
+            ('pgq_table_bytes', pg_total_relation_size(c.oid)::float8),
+            ('pgq_table_dead_rows', pg_stat_get_dead_tuples(c.oid))) x (name, value)
+        where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'r' and not c.relispartition;
+    -- A standby cannot look into an unlogged table.
+    if not pg_is_in_recovery() then
+        return query
+            select x.name, '{}'::jsonb, coalesce(x.value, 0)
+            from (select round(count(*) * 100 / v_staged) as size, min(t.staged_at) as oldest
+                  from pgq.staged t tablesample system (v_staged)) t
+            cross join lateral (values
+                ('pgq_staged_messages', t.size),
+                ('pgq_oldest_staged_seconds', extract(epoch from v_now - t.oldest)::float8))
+                x (name, value);
+    end if;
+end
+$$;
+comment on function pgq._metrics(pgq.caller) is 'The numbers of pgq''s own tables.';
+revoke all on function pgq._metrics(pgq.caller) from public;
+
+-- Sessions are looked at with the rights of the caller, who may see more of them than the owner.
+create or replace function pgq.metrics()
+returns table (name text, kind text, labels jsonb, value float8, help text)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz := pgq.now();
+begin
+    return query
+        with holder as materialized (
+            -- What holds back the vacuum of this database. A transaction that has an id holds the
+            -- horizon as a snapshot does; a standby may, through its sender or its slot.
+            select 'session' as kind, a.pid::text as name, a.usename::text as role,
+                   a.application_name as application,
+                   greatest(age(a.backend_xmin), age(a.backend_xid)) as transactions,
+                   extract(epoch from v_now - a.xact_start)::float8 as seconds
+            from pg_stat_activity a
+            where (a.datname = current_database() or a.datid is null)
+              and a.pid <> pg_backend_pid()
+              and (a.backend_xmin is not null or a.backend_xid is not null)
+              and a.backend_type is distinct from 'autovacuum worker'
+            union all
+            select 'prepared', p.gid, p.owner, null, age(p.transaction),
+                   extract(epoch from v_now - p.prepared)
+            from pg_prepared_xacts p where p.database = current_database()
+            union all
+            select 'slot', s.slot_name, null, null, age(s.xmin), null
+            from pg_replication_slots s where s.xmin is not null
+        ), value (name, labels, value) as (
+            select m.name, m.labels, m.value from pgq._metrics() m
+            union all
+            select 'pgq_oldest_snapshot_transactions', jsonb_build_object('kind', k.kind),
+                   coalesce(max(h.transactions), 0)
+            from unnest(array['session', 'prepared', 'slot']) k (kind)
+            left join holder h on h.kind = k.kind group by k.kind
+            union all
+            select 'pgq_oldest_snapshot_seconds', jsonb_build_object('kind', k.kind),
+                   greatest(max(h.seconds), 0)
+            from unnest(array['session', 'prepared']) k (kind)
+            left join holder h on h.kind = k.kind group by k.kind
+            union all
+            (select 'pgq_snapshot_holder_seconds', jsonb_build_object(
+                        'kind', h.kind, 'name', h.name, 'role', coalesce(h.role, ''),
+                        'application', coalesce(h.application, '')), h.seconds
+             from holder h where h.seconds >= 60 order by h.seconds desc limit 5)
+            union all
+            select 'pgq_hidden_snapshots', '{}', count(*)
+            from holder h where h.kind = 'session' and h.seconds is null
+        )
+        select m.name, m.kind, v.labels, v.value, m.help
+        from value v left join pgq._metric m on m.name = v.name
+        order by m.name, v.labels::text;
+end
+$$;
+comment on function pgq.metrics() is
+    'What there is to watch, for Prometheus and its like: a row for each number, with its name, '
+    'gauge or counter, labels and meaning. Milliseconds whatever the backlog, also on a standby. '
+    'Queues that one may consume; the owner and members of pg_monitor see all queues and '
+    'the database.';
+revoke all on function pgq.metrics() from public;
+
+-- As PostgreSQL's own statistics are: for whoever watches servers.
+grant usage on schema pgq to pg_monitor;
+grant select on pgq._metric to pg_monitor;
+grant execute on function pgq.metrics, pgq._metrics, pgq.now to pg_monitor;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/80_observe/oldest_ready.sql
 
 -- The lowest id that a queue has ready: the first of each stretch of ranks, found by index.
@@ -8088,6 +8468,7 @@ returns table (queue text, mode text, paused boolean, ready bigint, scheduled bi
                failed_per_second float8)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column

@@ -41,5 +41,6 @@ create table pgq.filter_hit (
     last_at   timestamptz
 );
 comment on table pgq.filter_hit is 'How filters fare; the rows of a filter add up.';
+comment on column pgq.filter_hit.filter_id is '0: filters that are forgotten.';
 comment on column pgq.filter_hit.last_at is 'The last claim that found a match.';
 revoke all on table pgq.filter_hit from public;

@@ -27,6 +27,7 @@ select pg_catalog.pg_extension_config_dump('pgq.group_stall', '');
 select pg_catalog.pg_extension_config_dump('pgq.handled', '');
 select pg_catalog.pg_extension_config_dump('pgq.handled_handled_id_seq', '');
 select pg_catalog.pg_extension_config_dump('pgq.binding_hit', '');
+select pg_catalog.pg_extension_config_dump('pgq.outcome', '');
 select pg_catalog.pg_extension_config_dump('pgq.writer', '');
 select pg_catalog.pg_extension_config_dump('pgq.stream', '');
 select pg_catalog.pg_extension_config_dump('pgq.archive', '');

@@ -13,6 +13,7 @@ begin
     delete from pgq.group_stall g where g.queue_id = _sweep_queue.queue_id;
     delete from pgq.stream s where s.queue_id = _sweep_queue.queue_id;
     delete from pgq.waiter w where w.queue_id = _sweep_queue.queue_id;
+    delete from pgq.outcome o where o.queue_id = _sweep_queue.queue_id;
     delete from pgq.lane l where l.queue_id = _sweep_queue.queue_id;
 end
 $$;

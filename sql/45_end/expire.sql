@@ -27,6 +27,9 @@ begin
     end if;
     insert into pgq.journal (at, queue_id, event, attempt, size, ids)
     values (now, queue.queue_id, 'expire', attempt, pgq._set_size(ids), ids);
+    insert into pgq.outcome (queue_id, event, reason, size)
+    values (queue.queue_id, 'expire', case queue.on_expiry when 'dead_letter' then 'expired' end,
+            pgq._set_size(ids));
     if grouped and (queue.on_expiry = 'discard' or queue.on_dead = 'release') then
         perform pgq._advance_groups(queue, ids, now);
     end if;

@@ -12,6 +12,13 @@ declare
         ended.failures, outcome, ended.attempt, ended.claimed_at, ended.holder, ended.client,
         error, now);
     v_delay interval := delay;
+    v_reason text := case
+        when outcome = 'bury' then 'rejected'
+        when ended.attempt < queue.max_attempts then null
+        when outcome = 'timeout' then 'timeout'
+        when error is null then 'max_attempts'
+        else 'processing_error'
+    end;
 begin
     insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
                              client, error, ids)
@@ -20,15 +27,12 @@ begin
     if queue.queue_id is null then
         return;  -- the queue was dropped, and its messages with it
     end if;
-    if outcome = 'bury' or ended.attempt >= queue.max_attempts then
+    insert into pgq.outcome (queue_id, event, reason, size)
+    values (ended.queue_id, outcome, v_reason, ended.size);
+    if v_reason is not null then
         perform pgq._bury_set(
-            ended.queue_id, ended.ids, ended.attempt,
-            case when outcome = 'bury' then 'rejected'
-                 when outcome = 'timeout' then 'timeout'
-                 when error is null then 'max_attempts'
-                 else 'processing_error'
-            end,
-            error, details, v_failures, ended.holder, ended.client, now);
+            ended.queue_id, ended.ids, ended.attempt, v_reason, error, details, v_failures,
+            ended.holder, ended.client, now);
         if ended.grouped and queue.on_dead = 'release' then
             perform pgq._advance_groups(queue, ended.ids, now);
         end if;

@@ -31,6 +31,8 @@ begin
         v_count := v_count + v_part.size;
         select q.* into v_queue from pgq.queue q where q.queue_id = v_part.queue_id;
         continue when not found;  -- the queue was dropped, and its messages with it
+        insert into pgq.outcome (queue_id, event, size)
+        values (v_part.queue_id, 'release', v_part.size);
         if delay > interval '0' then
             insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
             values (v_part.queue_id, v_now + delay, v_part.attempt - 1, v_part.size,

@@ -31,6 +31,8 @@ begin
     insert into pgq.journal (at, queue_id, event, attempt, size, holder, client, ids)
     values (pgq.now(), v_queue.queue_id, 'discard', 0, cardinality(v_letters),
             nullif(current_setting('application_name'), ''), inet_client_addr(), v_gone.ids);
+    insert into pgq.outcome (queue_id, event, size)
+    values (v_queue.queue_id, 'discard', cardinality(v_letters));
     -- What a dead letter has blocked can go on.
     for v_group in select e.key::bigint as id, e.value from jsonb_each_text(v_gone.groups) e loop
         v_next := pgq._advance_group(v_queue.queue_id, v_group.value, v_group.id);

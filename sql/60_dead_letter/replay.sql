@@ -63,6 +63,8 @@ begin
         values (v_now, v_queue.queue_id, 'replay', 0, v_set.size,
                 nullif(current_setting('application_name'), ''), inet_client_addr(), v_set.ids);
     end loop;
+    insert into pgq.outcome (queue_id, event, size)
+    values (v_queue.queue_id, 'replay', cardinality(v_letters));
     return cardinality(v_letters);
 end
 $$;

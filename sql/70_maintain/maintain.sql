@@ -48,6 +48,7 @@ begin
         select i.ctid from pgq.staged i where i.staged_at < v_now - interval '1 day'
         limit 100000 for update skip locked));
     perform pgq._tidy_bindings();
+    perform pgq._tidy_outcomes();
     delete from pgq.dedup d
     where d.ctid = any (array(
         select e.ctid from pgq.dedup e where e.until <= v_now

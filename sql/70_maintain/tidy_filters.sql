@@ -20,8 +20,19 @@ begin
       and not exists (
           select from pgq.filter_hit h
           where h.filter_id = f.filter_id and h.used_at > _tidy_filters.now - interval '1 day');
+    -- What forgotten filters have done still counts for their queue: under number 0.
+    with gone as (
+        delete from pgq.filter_hit h
+        where h.filter_id <> 0
+          and not exists (select from pgq.filter f where f.filter_id = h.filter_id)
+        returning h.*
+    )
+    insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
+    select 0, g.queue_id, sum(g.claims), sum(g.tested), sum(g.matched), max(g.used_at),
+           max(g.last_at)
+    from gone g group by g.queue_id;
     delete from pgq.filter_hit h
-    where not exists (select from pgq.filter f where f.filter_id = h.filter_id);
+    where not exists (select from pgq.queue q where q.queue_id = h.queue_id);
     delete from pgq.filter_scan s
     where not exists (select from pgq.filter f where f.filter_id = s.filter_id)
        or not exists (select from pgq.queue q where q.queue_id = s.queue_id);

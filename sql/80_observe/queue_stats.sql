@@ -7,6 +7,7 @@ returns table (queue text, mode text, paused boolean, ready bigint, scheduled bi
                failed_per_second float8)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column

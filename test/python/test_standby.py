@@ -18,6 +18,10 @@ from pgq import Message, embedded
 READS = {
     "queue_stats": "select queue, mode, paused, ready, scheduled, leased, waiting, dead, exact,"
     " next_due_at, oldest_age is null, published_per_second > 0 from pgq.queue_stats",
+    # Not what goes by the clock or is of one server, what is staged, and sequences, which are some
+    # numbers ahead on a standby.
+    "metrics": "select name, kind, labels, value from pgq.metrics() where name !~ 'second|bytes"
+    "|snapshot|dead_rows|staged|recovery|published_messages_total|^pgq_claims'",
     "message_state": "select * from pgq.message_state order by id, queue",
     "subscription": "select * from pgq.subscription order by subscriber, pattern",
     "filter_stats": "select * from pgq.filter_stats order by queue, filter",

@@ -1,17 +1,19 @@
-"""Trace context in the headers of messages, as W3C has it, if OpenTelemetry is there."""
+"""Traces that messages carry on in their headers, as W3C has it, if OpenTelemetry is there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-__all__ = ["available", "inject", "traced"]
+from pgq.message import Message
+
+__all__ = ["available", "current", "inject", "processing"]
 
 try:
-    from opentelemetry import context, propagate
+    from opentelemetry import propagate, trace
 except ImportError:  # it is not there: messages travel without
-    context = propagate = None  # type: ignore[assignment]
+    propagate = trace = None  # type: ignore[assignment]
 
 available = propagate is not None
 
@@ -24,14 +26,43 @@ def inject(headers: Mapping[str, Any] | None) -> dict[str, Any]:
     return carrier
 
 
-@contextmanager
-def traced(headers: Mapping[str, Any]) -> Iterator[None]:
-    """Make the context of a message current, so that spans begun meanwhile are its children."""
-    if context is None or propagate is None:
-        yield
-        return
-    token = context.attach(propagate.extract(headers))
-    try:
-        yield
-    finally:
-        context.detach(token)
+def processing(queue: str, message: Message) -> AbstractContextManager[Any]:
+    """Return the span within which a message is handled, a child of the one that published it."""
+    if trace is None or propagate is None:
+        return nullcontext()
+    headers = message.headers
+    # Who has set nothing up need not pay for spans that go nowhere.
+    if "traceparent" not in headers and isinstance(
+        trace.get_tracer_provider(), trace.ProxyTracerProvider
+    ):
+        return nullcontext()
+    attributes: dict[str, str | int] = {
+        "messaging.system": "pgq",
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": queue,
+        "messaging.message.id": str(message.id),
+        "pgq.topic": message.topic,
+        "pgq.attempt": message.attempt,
+    }
+    if message.correlation_id is not None:
+        attributes["messaging.message.conversation_id"] = message.correlation_id
+    return trace.get_tracer("pgq").start_as_current_span(
+        f"process {queue}",
+        propagate.extract(headers),
+        trace.SpanKind.CONSUMER,
+        attributes,
+    )
+
+
+def current() -> dict[str, str]:
+    """Return what names the current span, if there is one."""
+    if trace is None:
+        return {}
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return {}
+    return {
+        "trace_id": trace.format_trace_id(context.trace_id),
+        "span_id": trace.format_span_id(context.span_id),
+    }

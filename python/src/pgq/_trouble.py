@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Protocol
 
 import psycopg
@@ -14,9 +13,9 @@ from tenacity import (
     wait_random_exponential,
 )
 
-__all__ = ["is_trouble", "logger", "patience"]
+from pgq._log import log, reason
 
-logger = logging.getLogger("pgq")
+__all__ = ["is_trouble", "patience"]
 
 
 class _Flag(Protocol):
@@ -36,9 +35,15 @@ def patience(stopping: _Flag, what: str) -> dict[str, Any]:
 
     def tell(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None
+        why = "" if error is None else reason(error)
         number = state.attempt_number
         if number & (number - 1) == 0:  # the first, second, fourth, eighth time ...
-            logger.warning("%s failed, trying again: %s", what, str(error).strip())
+            log(
+                *("WARNING", "database_trouble", "%s failed, trying again: %s"),
+                *(what, why),
+                doing=what,
+                tries=number,
+            )
 
     return {
         "retry": retry_if_exception(is_trouble),

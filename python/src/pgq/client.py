@@ -389,6 +389,10 @@ class Client:
         """Return how the queues are doing, a row for each."""
         return self._table(_sql.QUEUE_STATS)
 
+    def metrics(self) -> list[Row]:
+        """Return the numbers to watch, a row for each."""
+        return self._table(_sql.METRICS)
+
     def history(self, message_id: int) -> list[Row]:
         """Return what happened to a message, oldest first."""
         return self._table(_sql.HISTORY, message_id)

@@ -391,6 +391,10 @@ class AsyncClient:
         """Return how the queues are doing, a row for each."""
         return await self._table(_sql.QUEUE_STATS)
 
+    async def metrics(self) -> list[Row]:
+        """Return the numbers to watch, a row for each."""
+        return await self._table(_sql.METRICS)
+
     async def history(self, message_id: int) -> list[Row]:
         """Return what happened to a message, oldest first."""
         return await self._table(_sql.HISTORY, message_id)

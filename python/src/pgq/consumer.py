@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pgq import _trace
+from pgq._log import Level, debugging, log
 from pgq._threads import Event, Queue, Task, caller, on_signals
-from pgq._trouble import logger
 from pgq.batch import Batch
 from pgq.config import ConsumerConfig, Reject, Retry
 from pgq.message import Message
@@ -69,6 +69,7 @@ class Consumer:
         self._queue: Queue[tuple[_Work, Message] | None] = Queue()
         self._room = Event()
         self._running: Task | None = None
+        self._closed = False
 
     def run(self, *, signals: bool = True) -> None:
         """Consume until stopped."""
@@ -82,6 +83,7 @@ class Consumer:
     def start(self) -> Self:
         """Begin to consume beside the caller."""
         if self._running is None:
+            log("INFO", "consumer_started", "consuming from %s", self.topic, queue=self.topic)
             self._running = Task(f"pgq-consumer-{self.topic}", self._consume)
         return self
 
@@ -95,7 +97,12 @@ class Consumer:
             if running.join(0.2):
                 return
         if not running.join(self.config.grace.total_seconds()):
-            logger.warning("a handler of %s took too long: its message goes back", self.topic)
+            log(
+                *("WARNING", "handler_too_slow"),
+                *("a handler of %s took too long: its message goes back", self.topic),
+                queue=self.topic,
+                grace=self.config.grace.total_seconds(),
+            )
             running.cancel()
 
     def stop(self) -> None:
@@ -110,6 +117,14 @@ class Consumer:
             self.wait()
         finally:
             self._source.close()
+            if not self._closed:
+                self._closed = True
+                log(
+                    *("INFO", "consumer_stopped", "no longer consuming from %s", self.topic),
+                    queue=self.topic,
+                    handled=self.handled,
+                    failed=self.failed,
+                )
 
     def __enter__(self) -> Self:
         return self.start()
@@ -207,21 +222,26 @@ class Consumer:
     def _handle(self, batch: Batch, message: Message) -> bool:
         """Call the handler; return whether the message is done and only needs its ack."""
         settle = self._source.settle
+        began = time.monotonic()
         try:
-            if _trace.available and "traceparent" in message.headers:
-                with _trace.traced(message.headers):
+            if _trace.available:
+                with _trace.processing(self.topic, message):
                     self._call(message)
             else:
                 self._call(message)
         except Retry as error:
             self._count(failed=1)
+            self._tell("INFO", "message_retried", "retries", batch, message, began)
             settle(batch.nack, message, delay=error.delay, error=str(error) or None)
         except Reject as error:
             self._count(failed=1)
+            self._tell("INFO", "message_rejected", "rejects", batch, message, began)
             settle(batch.bury, message, error=str(error) or None)
         except Exception as error:
             self._count(failed=1)
-            logger.exception("the handler of %s failed with message %s", self.topic, message.id)
+            self._tell(
+                "ERROR", "message_failed", "failed with", batch, message, began, exc_info=True
+            )
             settle(
                 batch.nack,
                 message,
@@ -230,8 +250,31 @@ class Consumer:
             )
         else:
             self._count(handled=1)
+            if debugging():
+                self._tell("DEBUG", "message_handled", "has done", batch, message, began)
             return True
         return False
+
+    def _tell(
+        self,
+        level: Level,
+        event: str,
+        what: str,
+        batch: Batch,
+        message: Message,
+        began: float,
+        exc_info: bool = False,
+    ) -> None:
+        log(
+            *(level, event, "the handler of %s %s message %s", self.topic, what, message.id),
+            exc_info=exc_info,
+            queue=self.topic,
+            topic=message.topic,
+            message_id=message.id,
+            attempt=message.attempt,
+            lease_id=batch.lease_id,
+            duration=round(time.monotonic() - began, 6),
+        )
 
     def _count(self, handled: int = 0, failed: int = 0) -> None:
         if self.config.concurrency > 1:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pgq import _trace
 from pgq._aio import Event, Queue, Task, caller, on_signals
-from pgq._trouble import logger
+from pgq._log import Level, debugging, log
 from pgq.batch_async import AsyncBatch
 from pgq.config import ConsumerConfig, Reject, Retry
 from pgq.message import Message
@@ -67,6 +67,7 @@ class AsyncConsumer:
         self._queue: Queue[tuple[_Work, Message] | None] = Queue()
         self._room = Event()
         self._running: Task | None = None
+        self._closed = False
 
     async def run(self, *, signals: bool = True) -> None:
         """Consume until stopped."""
@@ -80,6 +81,7 @@ class AsyncConsumer:
     async def start(self) -> Self:
         """Begin to consume beside the caller."""
         if self._running is None:
+            log("INFO", "consumer_started", "consuming from %s", self.topic, queue=self.topic)
             self._running = Task(f"pgq-consumer-{self.topic}", self._consume)
         return self
 
@@ -93,7 +95,12 @@ class AsyncConsumer:
             if await running.join(0.2):
                 return
         if not await running.join(self.config.grace.total_seconds()):
-            logger.warning("a handler of %s took too long: its message goes back", self.topic)
+            log(
+                *("WARNING", "handler_too_slow"),
+                *("a handler of %s took too long: its message goes back", self.topic),
+                queue=self.topic,
+                grace=self.config.grace.total_seconds(),
+            )
             await running.cancel()
 
     def stop(self) -> None:
@@ -108,6 +115,14 @@ class AsyncConsumer:
             await self.wait()
         finally:
             await self._source.close()
+            if not self._closed:
+                self._closed = True
+                log(
+                    *("INFO", "consumer_stopped", "no longer consuming from %s", self.topic),
+                    queue=self.topic,
+                    handled=self.handled,
+                    failed=self.failed,
+                )
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -205,21 +220,26 @@ class AsyncConsumer:
     async def _handle(self, batch: AsyncBatch, message: Message) -> bool:
         """Call the handler; return whether the message is done and only needs its ack."""
         settle = self._source.settle
+        began = time.monotonic()
         try:
-            if _trace.available and "traceparent" in message.headers:
-                with _trace.traced(message.headers):
+            if _trace.available:
+                with _trace.processing(self.topic, message):
                     await self._call(message)
             else:
                 await self._call(message)
         except Retry as error:
             self._count(failed=1)
+            self._tell("INFO", "message_retried", "retries", batch, message, began)
             await settle(batch.nack, message, delay=error.delay, error=str(error) or None)
         except Reject as error:
             self._count(failed=1)
+            self._tell("INFO", "message_rejected", "rejects", batch, message, began)
             await settle(batch.bury, message, error=str(error) or None)
         except Exception as error:
             self._count(failed=1)
-            logger.exception("the handler of %s failed with message %s", self.topic, message.id)
+            self._tell(
+                "ERROR", "message_failed", "failed with", batch, message, began, exc_info=True
+            )
             await settle(
                 batch.nack,
                 message,
@@ -228,8 +248,31 @@ class AsyncConsumer:
             )
         else:
             self._count(handled=1)
+            if debugging():
+                self._tell("DEBUG", "message_handled", "has done", batch, message, began)
             return True
         return False
+
+    def _tell(
+        self,
+        level: Level,
+        event: str,
+        what: str,
+        batch: AsyncBatch,
+        message: Message,
+        began: float,
+        exc_info: bool = False,
+    ) -> None:
+        log(
+            *(level, event, "the handler of %s %s message %s", self.topic, what, message.id),
+            exc_info=exc_info,
+            queue=self.topic,
+            topic=message.topic,
+            message_id=message.id,
+            attempt=message.attempt,
+            lease_id=batch.lease_id,
+            duration=round(time.monotonic() - began, 6),
+        )
 
     def _count(self, handled: int = 0, failed: int = 0) -> None:
         if self.config.concurrency > 1:

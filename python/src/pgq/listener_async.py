@@ -13,7 +13,8 @@ from tenacity import AsyncRetrying
 
 from pgq import _sql
 from pgq._aio import NOTIFY_SECONDS, Event, Task
-from pgq._trouble import is_trouble, logger, patience
+from pgq._log import log, reason
+from pgq._trouble import is_trouble, patience
 
 if TYPE_CHECKING:
     from pgq.client_async import AsyncPooledClient
@@ -80,7 +81,11 @@ class AsyncListener:
                 if not is_trouble(error):
                     self._give_up(str(error).strip())
                 elif not self._stopping.is_set():
-                    logger.warning("the listening connection is lost: %s", str(error).strip())
+                    log(
+                        *("WARNING", "listener_lost", "the listening connection is lost: %s"),
+                        reason(error),
+                        sqlstate=error.sqlstate,
+                    )
             finally:
                 if not self.impossible:
                     self._state = "down"
@@ -130,7 +135,10 @@ class AsyncListener:
 
     def _give_up(self, why: str) -> None:
         self._state = "impossible"
-        logger.warning("notifications cannot be had, polling instead: %s", why)
+        log(
+            *("WARNING", "listener_impossible", "notifications cannot be had, polling instead: %s"),
+            why,
+        )
 
     def _wake(self, topic: str) -> None:
         with self._lock:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 
+from pgq import _trace
+from pgq._log import log, reason
 from pgq._threads import Event, Lock, Task
-from pgq._trouble import is_trouble, logger
+from pgq._trouble import is_trouble
 from pgq.errors import CircuitOpen, PgqError, PublishFailed
 from pgq.message import Draft, common_options
 
@@ -80,7 +82,8 @@ class Publisher:
         draft = Draft(
             topic=topic,
             payload=payload,
-            headers=headers,
+            # Of the span that publishes, not of the one that happens to flush.
+            headers=_trace.inject(headers) if _trace.available else headers,
             priority=priority,
             delay=delay,
             expires_in=expires_in,
@@ -145,7 +148,11 @@ class Publisher:
         try:
             self._flush()
         except Exception as error:
-            logger.warning("%s messages could not be published yet: %s", self.waiting, error)
+            log(
+                *("WARNING", "publish_delayed", "%s messages could not be published yet: %s"),
+                *(self.waiting, reason(error)),
+                waiting=self.waiting,
+            )
 
     def _surface(self) -> None:
         with self._guard:
@@ -161,6 +168,7 @@ class Publisher:
                 self._in_flight = len(drafts)
             if not drafts:
                 return 0
+            began = time.monotonic()
             try:
                 try:
                     self._send(drafts)
@@ -175,6 +183,11 @@ class Publisher:
                 raise
             finally:
                 self._in_flight = 0
+            log(
+                *("DEBUG", "messages_published", "%s messages published", len(drafts)),
+                size=len(drafts),
+                duration=round(time.monotonic() - began, 6),
+            )
             return len(drafts)
 
     def _send_apart(self, drafts: list[Draft]) -> int:
@@ -187,6 +200,12 @@ class Publisher:
             except (psycopg.Error, PgqError) as error:
                 if is_trouble(error) or isinstance(error, CircuitOpen):
                     raise
+                log(
+                    *("ERROR", "publish_refused", "a message of %s was refused: %s"),
+                    *(drafts[0].topic, reason(error)),
+                    topic=drafts[0].topic,
+                    sqlstate=getattr(error, "sqlstate", None),
+                )
                 with self._guard:
                     self._refused.append(drafts[0])
                     self._why = error

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 
+from pgq import _trace
 from pgq._aio import Event, Lock, Task
-from pgq._trouble import is_trouble, logger
+from pgq._log import log, reason
+from pgq._trouble import is_trouble
 from pgq.errors import CircuitOpen, PgqError, PublishFailed
 from pgq.message import Draft, common_options
 
@@ -78,7 +80,8 @@ class AsyncPublisher:
         draft = Draft(
             topic=topic,
             payload=payload,
-            headers=headers,
+            # Of the span that publishes, not of the one that happens to flush.
+            headers=_trace.inject(headers) if _trace.available else headers,
             priority=priority,
             delay=delay,
             expires_in=expires_in,
@@ -143,7 +146,11 @@ class AsyncPublisher:
         try:
             await self._flush()
         except Exception as error:
-            logger.warning("%s messages could not be published yet: %s", self.waiting, error)
+            log(
+                *("WARNING", "publish_delayed", "%s messages could not be published yet: %s"),
+                *(self.waiting, reason(error)),
+                waiting=self.waiting,
+            )
 
     def _surface(self) -> None:
         with self._guard:
@@ -159,6 +166,7 @@ class AsyncPublisher:
                 self._in_flight = len(drafts)
             if not drafts:
                 return 0
+            began = time.monotonic()
             try:
                 try:
                     await self._send(drafts)
@@ -173,6 +181,11 @@ class AsyncPublisher:
                 raise
             finally:
                 self._in_flight = 0
+            log(
+                *("DEBUG", "messages_published", "%s messages published", len(drafts)),
+                size=len(drafts),
+                duration=round(time.monotonic() - began, 6),
+            )
             return len(drafts)
 
     async def _send_apart(self, drafts: list[Draft]) -> int:
@@ -185,6 +198,12 @@ class AsyncPublisher:
             except (psycopg.Error, PgqError) as error:
                 if is_trouble(error) or isinstance(error, CircuitOpen):
                     raise
+                log(
+                    *("ERROR", "publish_refused", "a message of %s was refused: %s"),
+                    *(drafts[0].topic, reason(error)),
+                    topic=drafts[0].topic,
+                    sqlstate=getattr(error, "sqlstate", None),
+                )
                 with self._guard:
                     self._refused.append(drafts[0])
                     self._why = error

@@ -14,7 +14,8 @@ from tenacity import AsyncRetrying
 
 from pgq import _sql
 from pgq._aio import Event, Task
-from pgq._trouble import is_trouble, logger, patience
+from pgq._log import log, reason
+from pgq._trouble import is_trouble, patience
 from pgq._upkeep import is_due
 from pgq.batch_async import AsyncBatch
 from pgq.config import ConsumerConfig
@@ -69,6 +70,12 @@ class AsyncSource:
             if batch is None:
                 return None
             if batch:
+                log(
+                    *("DEBUG", "batch_claimed", "%s messages from %s", len(batch), self.topic),
+                    queue=self.topic,
+                    lease_id=batch.lease_id,
+                    size=len(batch),
+                )
                 self._hasty = 0
                 await self._busy()
                 return batch
@@ -107,7 +114,7 @@ class AsyncSource:
             try:
                 await self.client.wait_end(self.topic, self._waiter)
             except Exception as error:  # it is forgotten after a while
-                logger.debug("wait_end: %s", error)
+                log("DEBUG", "waiter_left", "wait_end: %s", reason(error), queue=self.topic)
 
     async def patiently(
         self, what: str, function: Callable[..., Awaitable[T]], *arguments: Any
@@ -118,7 +125,13 @@ class AsyncSource:
         except psycopg.Error as error:
             if not is_trouble(error):
                 raise
-            logger.warning("%s from %s failed: %s", what, self.topic, str(error).strip())
+            log(
+                *("WARNING", "database_trouble", "%s from %s failed: %s"),
+                *(what, self.topic, reason(error)),
+                queue=self.topic,
+                doing=what,
+                sqlstate=error.sqlstate,
+            )
         try:
             async for attempt in AsyncRetrying(**patience(self.stopping, what)):
                 with attempt:
@@ -233,9 +246,19 @@ class AsyncSource:
         except LeaseLost:
             if batch in self.held():
                 self.drop(batch)
-                logger.warning("the lease of a batch from %s is lost", self.topic)
+                log(
+                    *("WARNING", "lease_lost", "the lease of a batch from %s is lost", self.topic),
+                    queue=self.topic,
+                    lease_id=batch.lease_id,
+                )
         except psycopg.Error as error:
-            logger.warning("a lease was not renewed: %s", str(error).strip())
+            log(
+                *("WARNING", "lease_not_renewed", "a lease was not renewed: %s"),
+                reason(error),
+                queue=self.topic,
+                lease_id=batch.lease_id,
+                sqlstate=error.sqlstate,
+            )
         else:
             with self._lock:
                 if batch in self._held:
@@ -245,7 +268,7 @@ class AsyncSource:
         try:
             await self.client.maintain()
         except psycopg.Error as error:
-            logger.debug("maintain: %s", error)
+            log("DEBUG", "upkeep_failed", "maintain: %s", reason(error), sqlstate=error.sqlstate)
 
     # Ending
 
@@ -260,4 +283,12 @@ class AsyncSource:
         try:
             await self.patiently("settling", call)
         except LeaseLost as error:
-            logger.warning("messages from %s will be delivered again: %s", self.topic, error)
+            log(
+                *(
+                    "WARNING",
+                    "messages_redelivered",
+                    "messages from %s will be delivered again: %s",
+                ),
+                *(self.topic, error),
+                queue=self.topic,
+            )

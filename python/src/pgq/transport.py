@@ -12,8 +12,9 @@ from typing import Any, Protocol, Self
 
 import psycopg
 
+from pgq._log import log, reason
 from pgq._threads import caller
-from pgq._trouble import is_trouble, logger
+from pgq._trouble import is_trouble
 from pgq.batch import Batch
 from pgq.breaker import CircuitBreaker
 from pgq.client import PooledClient
@@ -108,7 +109,12 @@ class MultiPublisher:
             try:
                 results.append(transport.publish(topic, payload, headers=headers, **options))
             except Exception as error:
-                logger.error("publishing to %s failed: %s", type(transport).__name__, error)
+                log(
+                    *("ERROR", "transport_failed", "publishing to %s failed: %s"),
+                    *(type(transport).__name__, reason(error)),
+                    topic=topic,
+                    transport=type(transport).__name__,
+                )
                 results.append(error)
         errors = [result for result in results if isinstance(result, Exception)]
         if len(errors) == len(results):

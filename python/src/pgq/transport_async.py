@@ -11,7 +11,8 @@ from typing import Any, Protocol, Self
 import psycopg
 
 from pgq._aio import caller
-from pgq._trouble import is_trouble, logger
+from pgq._log import log, reason
+from pgq._trouble import is_trouble
 from pgq.batch_async import AsyncBatch
 from pgq.breaker import CircuitBreaker
 from pgq.client_async import AsyncPooledClient
@@ -106,7 +107,12 @@ class AsyncMultiPublisher:
             try:
                 results.append(await transport.publish(topic, payload, headers=headers, **options))
             except Exception as error:
-                logger.error("publishing to %s failed: %s", type(transport).__name__, error)
+                log(
+                    *("ERROR", "transport_failed", "publishing to %s failed: %s"),
+                    *(type(transport).__name__, reason(error)),
+                    topic=topic,
+                    transport=type(transport).__name__,
+                )
                 results.append(error)
         errors = [result for result in results if isinstance(result, Exception)]
         if len(errors) == len(results):

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any
 
-from pgq._trouble import logger
+from pgq._log import log
 from pgq.client import connect
 from pgq.consumer import Consumer
 from pgq.message import Message
@@ -59,7 +59,12 @@ def run_processes(
             time.sleep(_LOOK_SECONDS)
             for index, process in enumerate(running):
                 if process.exitcode and not stopping.is_set():
-                    logger.warning("a worker of %s ended with %s", topic, process.exitcode)
+                    log(
+                        *("WARNING", "worker_ended", "a worker of %s ended with %s"),
+                        *(topic, process.exitcode),
+                        queue=topic,
+                        code=process.exitcode,
+                    )
                     time.sleep(_RESTART_SECONDS)
                     running[index] = begin()
     finally:

@@ -54,7 +54,9 @@ select t.advance('2 h');
 call pgq.maintain();
 select results_eq('select document from pgq.filter', $$values ('{"n": 2}'::jsonb)$$,
     'and forgotten when nobody has used them');
-select is((select count(*) from pgq.filter_hit), 1::bigint, 'with their statistics');
+select is((select count(*) from pgq.filter_stats), 1::bigint, 'with their statistics');
+select is((select count(*) from pgq.filter_hit where filter_id = 0), 1::bigint,
+    'which still count for their queue');
 select queue_id from pgq.queue where name = 'news' \gset
 insert into pgq.filter_scan values
     ((select filter_id from pgq.filter), :queue_id, pg_current_snapshot(), 1),

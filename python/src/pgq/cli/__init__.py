@@ -18,6 +18,7 @@ from pgq.cli import (
     install,
     lease,
     look,
+    metrics,
     publish,
     queues,
     spark,
@@ -53,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     commands.parser.add_argument("--version", action="version", version=f"pgq {__version__}")
     modules = (
         *(install, queues, publish, lease, work, look, dead_letters, filters, doctor, spark),
-        bench,
+        *(metrics, bench),
     )
     for module in modules:
         module.add(commands)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import psycopg
 
 from pgq.cli._output import Output
 from pgq.client import Client
+from pgq.logging import JsonFormatter
 
 __all__ = [
     "FAILED",
@@ -23,6 +25,7 @@ __all__ = [
     "Commands",
     "Failure",
     "Options",
+    "add_log",
     "client",
     "connect",
     "duration",
@@ -30,6 +33,7 @@ __all__ = [
     "json_object",
     "json_value",
     "positive",
+    "set_log",
 ]
 
 FAILED = 1
@@ -116,6 +120,26 @@ class client:
 
     def __exit__(self, *_: object) -> None:
         self._conn.close()
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Add what a command that runs for long says about itself."""
+    parser.add_argument("--log", choices=("text", "json"), default="text", help="on stderr (text)")
+    parser.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), help="from which level on"
+    )
+
+
+def set_log(options: Options, level: int) -> None:
+    """Log as the options say, from that level on unless they say otherwise."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        JsonFormatter() if options.log == "json" else logging.Formatter("pgq: %(message)s")
+    )
+    if options.log_level is not None:
+        level = logging.getLevelNamesMapping()[options.log_level.upper()]
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("pgq").setLevel(level)
 
 
 # The types of arguments

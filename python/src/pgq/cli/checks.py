@@ -174,6 +174,7 @@ with work (kind, names) as (
       from pg_namespace n, aclexplode(n.nspacl) a
       join pg_roles r on r.oid = a.grantee
      where n.nspname = 'pgq' and %(role)s::text is null
+       and r.rolname <> 'pg_monitor'  -- it looks at metrics, and nothing else
 ), held as (
     select r.rolname, w.kind, p.oid, n.oid as schema,
            has_function_privilege(r.rolname, p.oid, 'execute') as granted

@@ -10,7 +10,15 @@ from dataclasses import asdict
 from typing import Any
 
 from pgq._threads import on_signals
-from pgq.cli._command import Commands, Options, duration, filter_document, positive
+from pgq.cli._command import (
+    Commands,
+    Options,
+    add_log,
+    duration,
+    filter_document,
+    positive,
+    set_log,
+)
 from pgq.cli._output import Output, as_json, say
 from pgq.client import connect
 from pgq.config import Reject, Retry
@@ -51,11 +59,12 @@ def add(commands: Commands) -> None:
     parser.add_argument("--batch", type=positive, help="messages of a claim")
     parser.add_argument("--lease", type=duration, help="renewed while a command runs")
     parser.add_argument("--drain", action="store_true", help="end when nothing is ready")
+    add_log(parser)
 
 
 def consume(options: Options, out: Output) -> None:
     """Consume until interrupted, or drained."""
-    logging.basicConfig(level=logging.WARNING, format="pgq: %(message)s")
+    set_log(options, logging.WARNING)
     if options.exec is None:
         _print(options, out)
     else:

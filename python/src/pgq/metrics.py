@@ -1,0 +1,128 @@
+"""The numbers of ``pgq.metrics()``: read again and again, whatever happens to the server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+
+from pgq import _sql
+from pgq._log import log, reason
+
+__all__ = ["Metric", "MetricsReader"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number: the columns of ``pgq.metrics()``."""
+
+    name: str
+    kind: str
+    labels: dict[str, str]
+    value: float
+    help: str
+
+
+class MetricsReader:
+    """Reads the metrics of a database by a connection of its own, one reader after the other.
+
+    A connection that has broken is made anew. What takes longer than the timeout fails.
+    """
+
+    def __init__(self, dsn: str = "", *, timeout: timedelta = timedelta(seconds=5)) -> None:
+        if timeout < timedelta(milliseconds=1):
+            raise ValueError("timeout must be at least a millisecond")
+        self._dsn = dsn
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._conn: psycopg.Connection[Any] | None = None
+        self._told: bool | None = None
+        #: How many seconds the last attempt took.
+        self.seconds = 0.0
+
+    @property
+    def up(self) -> bool:
+        """Whether the last attempt has worked."""
+        return self._told is True
+
+    def read(self) -> list[Metric]:
+        """Return the metrics; raises `psycopg.Error` if they cannot be had."""
+        with self._lock:
+            began = time.monotonic()
+            try:
+                metrics = self._read()
+            except psycopg.Error as error:
+                self._close()
+                self._tell(error)
+                raise
+            finally:
+                self.seconds = time.monotonic() - began
+            self._tell(None)
+            return metrics
+
+    def try_read(self) -> list[Metric]:
+        """Return the metrics, or none of them if they cannot be had: see `up`."""
+        try:
+            return self.read()
+        except psycopg.Error:
+            return []
+
+    def names(self) -> list[tuple[str, str, str]]:
+        """Return name, kind and meaning of all there can be."""
+        with self._lock, self._connect() as conn:
+            return conn.execute(_sql.METRIC_NAMES).fetchall()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._close()
+
+    def _read(self) -> list[Metric]:
+        if self._conn is not None:
+            try:
+                return self._query(self._conn)
+            except psycopg.Error:
+                if not self._conn.broken:
+                    raise
+                self._close()  # the server was restarted since the last time
+        self._conn = self._connect()
+        return self._query(self._conn)
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        seconds = max(2, round(self._timeout.total_seconds()))
+        return psycopg.connect(
+            self._dsn,
+            autocommit=True,
+            prepare_threshold=None,
+            fallback_application_name="pgq metrics",
+            connect_timeout=seconds,
+            tcp_user_timeout=seconds * 1000,
+        )
+
+    def _query(self, conn: psycopg.Connection[Any]) -> list[Metric]:
+        milliseconds = self._timeout // timedelta(milliseconds=1)
+        # For this transaction only: behind a pooler the session belongs to others too.
+        with conn.transaction(), conn.cursor(row_factory=class_row(Metric)) as cursor:
+            conn.execute(_sql.STATEMENT_TIMEOUT, (str(milliseconds),))
+            return cursor.execute(_sql.METRICS).fetchall()
+
+    def _close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def _tell(self, error: psycopg.Error | None) -> None:
+        if error is not None and self._told is not False:
+            log(
+                *("WARNING", "metrics_unavailable", "the metrics cannot be read: %s"),
+                reason(error),
+                sqlstate=error.sqlstate,
+            )
+        elif error is None and self._told is False:
+            log("INFO", "metrics_available", "the metrics can be read again")
+        self._told = error is None

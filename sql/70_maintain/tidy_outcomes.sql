@@ -1,0 +1,20 @@
+-- Adds up what was counted, and forgets what belonged to queues that are gone.
+create or replace function pgq._tidy_outcomes() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    with gone as (
+        delete from pgq.outcome o
+        where o.ctid = any (array(
+            select i.ctid from pgq.outcome i limit 100000 for update skip locked))
+        returning o.*
+    )
+    insert into pgq.outcome (queue_id, event, reason, size)
+    select g.queue_id, g.event, g.reason, sum(g.size)
+    from gone g join pgq.queue q on q.queue_id = g.queue_id
+    group by 1, 2, 3;
+end
+$$;
+comment on function pgq._tidy_outcomes() is 'Adds up how messages fared.';
+revoke all on function pgq._tidy_outcomes() from public;
