@@ -158,6 +158,7 @@ class Consumer:
                 if stopping.is_set():
                     break
                 if self._handle(batch, message):
+                    self.handled += 1
                     work.done.append(message)
                     if time.monotonic() - work.flushed > self._ack_delay:
                         self._flush(work)
@@ -195,6 +196,8 @@ class Consumer:
             work.pending -= 1
             if handled:
                 work.done.append(message)
+                with self._lock:
+                    self.handled += 1
             last = work.pending == 0
             late = time.monotonic() - work.flushed > self._ack_delay
         if last:
@@ -214,13 +217,13 @@ class Consumer:
             else:
                 self._call(message)
         except Retry as error:
-            self._count(failed=1)
+            self._count_failure()
             settle(batch.nack, message, delay=error.delay, error=str(error) or None)
         except Reject as error:
-            self._count(failed=1)
+            self._count_failure()
             settle(batch.bury, message, error=str(error) or None)
         except Exception as error:
-            self._count(failed=1)
+            self._count_failure()
             logger.exception("the handler of %s failed with message %s", self.topic, message.id)
             settle(
                 batch.nack,
@@ -229,18 +232,12 @@ class Consumer:
                 details={"traceback": "".join(tracebacks.format_exception(error))[-4000:]},
             )
         else:
-            self._count(handled=1)
             return True
         return False
 
-    def _count(self, handled: int = 0, failed: int = 0) -> None:
-        if self.config.concurrency > 1:
-            with self._lock:
-                self.handled += handled
-                self.failed += failed
-        else:
-            self.handled += handled
-            self.failed += failed
+    def _count_failure(self) -> None:
+        with self._lock:
+            self.failed += 1
 
     def _flush(self, work: _Work) -> None:
         with work.lock:

@@ -156,6 +156,7 @@ class AsyncConsumer:
                 if stopping.is_set():
                     break
                 if await self._handle(batch, message):
+                    self.handled += 1
                     work.done.append(message)
                     if time.monotonic() - work.flushed > self._ack_delay:
                         await self._flush(work)
@@ -193,6 +194,8 @@ class AsyncConsumer:
             work.pending -= 1
             if handled:
                 work.done.append(message)
+                with self._lock:
+                    self.handled += 1
             last = work.pending == 0
             late = time.monotonic() - work.flushed > self._ack_delay
         if last:
@@ -212,13 +215,13 @@ class AsyncConsumer:
             else:
                 await self._call(message)
         except Retry as error:
-            self._count(failed=1)
+            self._count_failure()
             await settle(batch.nack, message, delay=error.delay, error=str(error) or None)
         except Reject as error:
-            self._count(failed=1)
+            self._count_failure()
             await settle(batch.bury, message, error=str(error) or None)
         except Exception as error:
-            self._count(failed=1)
+            self._count_failure()
             logger.exception("the handler of %s failed with message %s", self.topic, message.id)
             await settle(
                 batch.nack,
@@ -227,18 +230,12 @@ class AsyncConsumer:
                 details={"traceback": "".join(tracebacks.format_exception(error))[-4000:]},
             )
         else:
-            self._count(handled=1)
             return True
         return False
 
-    def _count(self, handled: int = 0, failed: int = 0) -> None:
-        if self.config.concurrency > 1:
-            with self._lock:
-                self.handled += handled
-                self.failed += failed
-        else:
-            self.handled += handled
-            self.failed += failed
+    def _count_failure(self) -> None:
+        with self._lock:
+            self.failed += 1
 
     async def _flush(self, work: _Work) -> None:
         with work.lock:
