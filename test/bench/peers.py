@@ -62,8 +62,8 @@ def run(bench: Bench, section: Section) -> None:
         "by default it finds the size of its claims by itself, and is published to by 1,000. The "
         "others as their documentation advises for speed: both on uvloop; procrastinate with "
         "`batch_defer_async`, deleting finished jobs and without listening (its workers fetch "
-        "jobs one by one, 20 at once or, alone, one: the batch is that of publishing), pgqueuer with "
-        "asyncpg, `enqueue` of many, in drain mode."
+        "jobs one by one, 20 at once or, alone, one: the batch is that of publishing), pgqueuer "
+        "with asyncpg, `enqueue` of many, in drain mode."
     )
     entries = {entry.name: entry for entry in ENTRIES}
     counts = {name: bench.pick(entry.small, entry.full) for name, entry in entries.items()}

@@ -71,3 +71,19 @@ def test_every_block_of_the_readme_runs_and_prints_what_it_says(here: embedded.S
         return
     for said, was in told:
         assert said == was
+
+
+def test_every_link_into_the_measurements_names_one_of_their_sections() -> None:
+    sections = {
+        file.stem
+        for file in (ROOT / "test" / "bench").glob("*.py")
+        if "def run(bench: Bench, section: Section)" in file.read_text(encoding="utf-8")
+    }
+    pages = [README, *(ROOT / "extension").glob("*.md"), *(ROOT / "python").glob("*.md")]
+    links = {
+        (page.name, name)
+        for page in pages
+        for name in re.findall(r"benchmark\.md#([\w-]+)", page.read_text(encoding="utf-8"))
+    }
+    assert "README.md" in {page for page, _ in links}
+    assert {name for _, name in links} <= sections
