@@ -60,21 +60,30 @@ def main() -> int:
 
     files = [kept / f"{name}.json" for name in MODULES]
     sections = [report.Section.load(file) for file in files if file.exists()]
-    if sections:
-        preface = "This scale shows that all of it runs: its figures are rough."
-        rough = preface if options.scale == "small" else ""
-        targets = [CACHE / "bench" / f"report-{options.scale}.md"]
-        whole = options.only is None and options.scale == "full" and not options.report
-        if (whole and not failed) or options.publish:
-            targets.append(PUBLISHED)
-        for target in targets:
-            report.write(target, sections, rough)
-            print(f"written: {target.relative_to(ROOT)}", file=sys.stderr)
     if missing := [file.stem for file in files if not file.exists()]:
         print(f"not measured yet: {', '.join(missing)}", file=sys.stderr)
+        if options.publish:
+            failed.append("a report without these sections is not published")
+    if sections:
+        rough = "This scale shows that all of it runs: its figures are rough."
+        for target in destinations(
+            options.scale,
+            whole=options.only is None and not options.report and not failed,
+            publish=options.publish and not missing,
+        ):
+            report.write(target, sections, rough if options.scale == "small" else "")
+            print(f"written: {target.relative_to(ROOT)}", file=sys.stderr)
     for what in failed:
         print(f"FAILED  {what}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def destinations(scale: cluster.Scale, *, whole: bool, publish: bool) -> list[Path]:
+    """Return where the report belongs; the repository's is of a whole run that went well."""
+    files = [CACHE / "bench" / scale / "report.md"]
+    if scale == "full" and (whole or publish):
+        files.append(PUBLISHED)
+    return files
 
 
 def measure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench import cluster
 from bench.report import Section, write
-from bench.run import measure
+from bench.run import PUBLISHED, destinations, measure
 from harness.paths import CACHE
 from harness.report import Report
 
@@ -21,6 +21,15 @@ def run(report: Report) -> None:
             for guard in section.guards:
                 report.check(section.name, "" if guard.holds else guard.what)
             sections.append(section)
-    file = CACHE / "bench" / "guards" / "report.md"
-    write(file, sections)
-    report.check("the report is written", "" if file.exists() else "no report")
+    place = CACHE / "bench" / "guards"
+    write(place / "report.md", sections)
+    for section in sections:
+        file = place / f"{section.name}.json"
+        section.save(file)
+        same = Section.load(file).markdown() == section.markdown()
+        report.check(f"{section.name} can be read again", "" if same else "it is another one")
+    runs: list[tuple[cluster.Scale, bool, bool]] = [("small", True, True), ("full", False, False)]
+    for scale, whole, publish in runs:
+        wrong = PUBLISHED in destinations(scale, whole=whole, publish=publish)
+        what = "a small or partial run is not published"
+        report.check(what, "it is" if wrong else "")
