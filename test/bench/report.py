@@ -63,7 +63,7 @@ class Section:
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Add a table; columns of numbers are aligned to the right."""
-        texts = [any(row[i][:1].isalpha() for row in rows) for i in range(len(columns))]
+        texts = [any(row[i].lstrip("*")[:1].isalpha() for row in rows) for i in range(len(columns))]
         rule = ["---" if i == 0 or texts[i] else "---:" for i in range(len(columns))]
         self.lines += ["", *("| " + " | ".join(row) + " |" for row in (columns, rule, *rows))]
 
