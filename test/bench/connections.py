@@ -62,7 +62,7 @@ def run(bench: Bench, section: Section) -> None:
             for contestant in CONTESTANTS.values():
                 session.execute(contestant.create)
         for connections in CONNECTIONS:
-            turns = max(bench.pick(2, 128), bench.pick(128, 4096) // connections)
+            turns = max(bench.pick(2, 64), bench.pick(128, 2048) // connections)
             results = alternate(
                 bench.pick(1, 3),
                 {

@@ -67,7 +67,7 @@ def run(bench: Bench, section: Section) -> None:
     )
     rows = []
     lines: dict[str, list[tuple[float, float]]] = {"pgq": [], "PgQ": []}
-    with servers(bench) as (ours, theirs, versions):
+    with servers() as (ours, theirs, versions):
         section.say(versions)
         for position, case in enumerate(CASES):
             mine, peer = compare(bench, case, ours, theirs, f"orders{position}")
@@ -89,7 +89,7 @@ def run(bench: Bench, section: Section) -> None:
 
 
 @contextmanager
-def servers(bench: Bench) -> Iterator[tuple[str, str, str]]:
+def servers() -> Iterator[tuple[str, str, str]]:
     """Start both servers; the values are their connection strings and a line of versions."""
     package = debian.unpack("skytools", f"postgresql-{MAJOR}-pgq3")
     share = package / "usr/share/postgresql" / MAJOR
