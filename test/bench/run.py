@@ -97,7 +97,8 @@ def measure(
         section = report.Section(name, (module.__doc__ or "").splitlines()[0])
         section.environment, section.commit = facts, commit
         section.measured_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-        section.command = f"make bench BENCH='--only {name}'"
+        scale = "" if bench.scale == "full" else f" --scale {bench.scale}"
+        section.command = f"make bench BENCH='--only {name}{scale}'"
         progress(f"{position}/{len(names)} {name}: {section.title}")
         started = time.monotonic()
         failure: Exception | None = None
