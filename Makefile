@@ -101,12 +101,12 @@ verify: $(pgq_venv)/test.stamp ## is everything generated what its sources say?
 	@$(pgq_run) verify
 
 .PHONY: bench
-bench: $(pgq_venv)/bench.stamp build ## measure, side by side with others (BENCH=... for arguments)
+bench: $(pgq_venv)/spark.stamp build ## measure beside others: extension/benchmark.md (BENCH=...)
 	@$(pgq_py) test/bench/run.py $(BENCH)
 
 .PHONY: bench-spark
-bench-spark: $(pgq_venv)/spark.stamp build ## Spark against plain JDBC and COPY, a million messages
-	@$(pgq_py) test/bench/spark.py $(BENCH)
+bench-spark: $(pgq_venv)/spark.stamp build ## only Spark against plain JDBC and COPY
+	@$(pgq_py) test/bench/run.py --only spark $(BENCH)
 
 .PHONY: build
 build: ## build the scripts in extension/ from sql/
@@ -129,8 +129,7 @@ dist: ## the archive for PGXN, from the last commit
 
 .PHONY: locks
 locks: ## lock the Python packages anew (needs uv)
-	@for name in python/requirements-demo test/requirements-test test/requirements-bench \
-	    test/requirements-spark; do \
+	@for name in python/requirements-demo test/requirements-test test/requirements-spark; do \
 	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	        --no-annotate $$name.in -o $$name.txt || exit 1; \
 	done
@@ -165,8 +164,6 @@ endef
 $(pgq_venv)/demo.stamp: python/requirements-demo.txt
 	$(pgq_packages)
 $(pgq_venv)/test.stamp: test/requirements-test.txt
-	$(pgq_packages)
-$(pgq_venv)/bench.stamp: test/requirements-bench.txt
 	$(pgq_packages)
 $(pgq_venv)/spark.stamp: test/requirements-spark.txt
 	$(pgq_packages)

@@ -12,7 +12,15 @@ import sys
 from functools import partial
 
 from chaos import chaos, failover
-from harness import isolation_suite, lint_suite, pytest_suite, report, sql_suite, verify_suite
+from harness import (
+    bench_suite,
+    isolation_suite,
+    lint_suite,
+    pytest_suite,
+    report,
+    sql_suite,
+    verify_suite,
+)
 
 # Minutes each, and only by name.
 LONG = {"spark-cluster"}
@@ -46,6 +54,7 @@ def main() -> int:
             pytest_suite.run, directory="spark", pattern=options.only, accept=options.accept
         ),
         "spark-cluster": partial(pytest_suite.run, directory="spark_cluster", pattern=options.only),
+        "bench": bench_suite.run,
         "lint": lint_suite.run,
     }
     names = options.suites or [name for name in suites if name not in LONG]

@@ -13,6 +13,7 @@ from bench.report import Section, number
 
 CLAIMS = 30
 FLAT = 1.5
+Lines = dict[str, list[tuple[float, float]]]
 
 
 def run(bench: Bench, section: Section) -> None:
@@ -23,15 +24,23 @@ def run(bench: Bench, section: Section) -> None:
     )
     sizes = bench.pick([5000, 20_000, 50_000], [10_000, 100_000, 1_000_000, 10_000_000])
     beside = bench.pick(2000, 1_000_000)
-    in_sets = grow(bench, section, "in sets", sizes, 100, beside)
-    singles = grow(bench, section, "one by one", sizes[:-1], 1, 0)
+    lines: Lines = {}
+    in_sets = grow(bench, section, "in sets", sizes, 100, beside, lines)
+    singles = grow(bench, section, "one by one", sizes[:-1], 1, 0, lines)
     section.table(
         ["backlog", "claim of 10", "claim of 100", "queue_stats, ms", ""], in_sets + singles
     )
+    section.plot("CPU of one claim, by backlog", "messages", "microseconds", lines, log="x")
 
 
 def grow(
-    bench: Bench, section: Section, name: str, sizes: list[int], set_size: int, beside: int
+    bench: Bench,
+    section: Section,
+    name: str,
+    sizes: list[int],
+    set_size: int,
+    beside: int,
+    lines: Lines,
 ) -> list[list[str]]:
     """Measure at each size, then with scheduled and leased messages beside the largest."""
     rows: list[list[str]] = []
@@ -52,6 +61,9 @@ def grow(
     for column, n in enumerate((10, 100)):
         worst = max(cost[column] for cost in costs) / costs[0][column]
         section.at_most(f"{name}: claim of {n}, dearest : smallest backlog", worst, FLAT)
+        section.guard(f"{name}: a claim of {n} grows {worst:.1f} times with the backlog", worst < 5)
+        points = zip(sizes, (cost[column] for cost in costs), strict=False)
+        lines[f"{n}, {name}"] = [(float(size), cost) for size, cost in points]
     return rows
 
 

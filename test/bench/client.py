@@ -44,10 +44,11 @@ def run(bench: Bench, section: Section) -> None:
     rows = []
     for batch in BATCHES:
         count = bench.pick(20, 100) * 10 * batch if batch < 100 else bench.pick(4000, 40_000)
-        results = alternate(
-            bench.pick(5, 7),
-            {name: partial(measure, bench, count, batch, CONSUMERS[name]) for name in CONSUMERS},
-        )
+        with bench.database() as dsn:
+            results = alternate(
+                bench.pick(3, 7),
+                {name: partial(measure, dsn, count, batch, CONSUMERS[name]) for name in CONSUMERS},
+            )
         costs = {name: statistics.median(cost.cpu for cost in all) for name, all in results.items()}
         for name, all in results.items():
             bare = "psycopg, asyncio" if name.endswith("asyncio") else "psycopg"
@@ -75,16 +76,14 @@ class Watch:
         return Cost(cpu / count * 1e6, clock / count * 1e6)
 
 
-def measure(
-    bench: Bench, count: int, batch: int, consume: Callable[[str, int, Watch], int]
-) -> Cost:
-    with bench.database() as dsn:
-        with Session(dsn) as session:
-            session.execute("select pgq.create_queue('orders')")
-            session.execute(PUBLISH, payload(0), count)
+def measure(dsn: str, count: int, batch: int, consume: Callable[[str, int, Watch], int]) -> Cost:
+    with Session(dsn) as session:
+        session.execute("select pgq.create_queue('orders')")
+        session.execute(PUBLISH, payload(0), count)
         watch = Watch()
         done = consume(dsn, batch, watch)
         cost = watch.cost(count)
+        session.execute("select pgq.drop_queue('orders')")
     if done != count:
         raise AssertionError(f"{done} of {count} messages came")
     return cost

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ SETTINGS: dict[str, embedded.Setting] = {
     "checkpoint_timeout": "30min",
     "autovacuum": True,
     "max_parallel_workers_per_gather": 0,
-    "max_connections": 60,
+    "max_connections": 100,
 }
 TEMPLATE = "bench_template"
 
@@ -76,6 +75,7 @@ class Bench:
 
     server: embedded.Server
     scale: Scale
+    soak: float | None = None
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def pick(self, small: T, full: T) -> T:
@@ -94,25 +94,19 @@ class Bench:
 
 
 @contextmanager
-def start(scale: Scale) -> Iterator[Bench]:
-    """Start the server; it and all its data are gone when the context ends."""
-    with embedded.start(extension_dir=ROOT, settings=SETTINGS) as server:
+def start(scale: Scale, *, soak: float | None = None, durable: bool = True) -> Iterator[Bench]:
+    """Start the server; it and all its data are gone when the context ends.
+
+    Not durable is for those who count CPU only and are in a hurry.
+    """
+    hasty: dict[str, embedded.Setting] = {} if durable else {"fsync": False}
+    with embedded.start(extension_dir=ROOT, settings=SETTINGS | hasty) as server:
         dsn = server.create_database(TEMPLATE)
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute("create extension pgq")
             conn.execute("create schema pgmq")
             conn.execute(_pgmq_script().read_bytes())
-        yield Bench(server, scale)
-
-
-def describe(bench: Bench) -> str:
-    """Return what was measured on, in a line."""
-    with Session(bench.server.dsn()) as session:
-        settings = {
-            name: session.value("select current_setting(%s)", name) for name in sorted(SETTINGS)
-        }
-    words = ", ".join(f"{name} {value}" for name, value in settings.items())
-    return f"{bench.server.version}, {len(os.sched_getaffinity(0))} cores. {words}."
+        yield Bench(server, scale, soak)
 
 
 def _pgmq_script() -> Path:
@@ -122,4 +116,4 @@ def _pgmq_script() -> Path:
     for place in places:
         if (script := Path(place) / "sql" / "pgmq.sql").exists():
             return script
-    raise RuntimeError("no pgmq to compare with: pip install -r test/requirements-bench.txt")
+    raise RuntimeError("no pgmq to compare with: make .venv/spark.stamp")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 from bench.cluster import Bench, Session
 from bench.measure import Usage, alternate, measure, median
@@ -20,9 +21,9 @@ class Case:
     claim: int
     small: int
     full: int
-    claim_cpu: float
-    publish_cpu: float
-    claim_wal: float | None  # None: not above pgmq that keeps as much
+    claim_cpu: float = inf
+    publish_cpu: float = inf
+    claim_wal: float | None = None  # None: not above pgmq that keeps as much
 
     @property
     def name(self) -> str:
@@ -64,7 +65,7 @@ def run(bench: Bench, section: Section) -> None:
                 Pgmq(f"peer{number_}"),
                 Pgmq(f"archive{number_}", end="archive"),
             ]
-            found = compare(bench, dsn, case, systems)
+            found = compare(bench, dsn, case, systems, bench.pick(2, 5))
             rows += [row(section, case, name, found) for name in found]
     section.table(
         [
@@ -76,7 +77,7 @@ def run(bench: Bench, section: Section) -> None:
 
 
 def compare(
-    bench: Bench, dsn: str, case: Case, systems: list[System]
+    bench: Bench, dsn: str, case: Case, systems: list[System], rounds: int
 ) -> dict[str, tuple[Usage, Usage]]:
     """Return what publishing and consuming cost in each of the systems."""
     count = bench.pick(case.small, case.full)
@@ -89,7 +90,7 @@ def compare(
                 system.publish(session, case.step, case.publish)
                 system.consume(session, case.step, case.claim)
             contestants[system.name] = partial(phases, session, system, case, count)
-        results = alternate(bench.pick(2, 5), contestants)
+        results = alternate(rounds, contestants)
     return {
         name: (
             median([publish for publish, _ in pairs]).per(count),

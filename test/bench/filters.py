@@ -64,6 +64,14 @@ def run(bench: Bench, section: Section) -> None:
         ],
         [size.row() for size in found],
     )
+    lines = {
+        "with lanes": [(size.others, size.lanes.cpu / 1000) for size in found],
+        "without, first claim": [(size.others, size.first.cpu / 1000) for size in found],
+        "without, later claims": [(size.others, size.next.cpu / 1000) for size in found],
+        "pgmq": [(size.others, size.peer.cpu / 1000) for size in found],
+    }
+    title = "CPU of a claim by filter, by how many others stand before the matches"
+    section.plot(title, "other messages", "milliseconds", lines, log="xy")
     flat = max(size.lanes.cpu for size in found) / found[0].lanes.cpu
     section.at_most("with lanes: dearest : smallest backlog", flat, 1.5)
     section.guard(f"a claim with lanes grows {flat:.1f} times with the backlog", flat < 4)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import resource
 import statistics
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pgq
 from bench.cluster import Bench
-from bench.measure import alternate
+from bench.meter import Meter
 from bench.report import Section, number
 
 LIMIT = 5.0
 CHUNK = 1000
 QUEUE = "jobs"
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -36,76 +32,66 @@ class Cost:
         return self.publish + self.consume
 
 
-class Meter:
-    """Adds up CPU between two moments, of this process and of all processes of the server."""
+@dataclass(frozen=True)
+class Entry:
+    """A system with its setting, and how many jobs it gets; several rounds if it may be best."""
 
-    def __init__(self, bench: Bench) -> None:
-        pid = (bench.server.data / "postmaster.pid").read_text().split()[0]
-        self._postmaster = Path("/proc") / pid
-        self._last = self._now()
+    system: str
+    setting: str
+    batch: int
+    work: Callable[[str, int, Meter], Cost]
+    small: int
+    full: int
+    rounds: int = 1
 
-    def lap(self) -> float:
-        """Return the CPU since the last call, in seconds."""
-        before, self._last = self._last, self._now()
-        return self._last - before
+    @property
+    def name(self) -> str:
+        return f"{self.system}, {self.setting}"
 
-    def _now(self) -> float:
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        ended, running = self._ended(), self._running()
-        while ended != self._ended():  # somebody went from the one account to the other
-            ended, running = self._ended(), self._running()
-        return usage.ru_utime + usage.ru_stime + ended + running
-
-    def _ended(self) -> float:
-        """What has ended is in the account of the postmaster."""
-        fields = (self._postmaster / "stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[13]) + int(fields[14])) / _TICK
-
-    def _running(self) -> float:
-        children = (self._postmaster / "task" / self._postmaster.name / "children").read_text()
-        return sum(map(_cpu, children.split()))
-
-
-def _cpu(pid: str) -> float:
-    try:
-        fields = (Path("/proc") / pid / "stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:  # it has just ended
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICK
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but the size of its batches is special."""
+        return self.setting == f"by {self.batch}"
 
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        f"Jobs that do nothing, published by {CHUNK:,} and consumed by one process: microseconds "
-        "of CPU for each job, of the client and of all processes of the server. The others run on "
-        "uvloop; procrastinate deletes finished jobs and does not listen, pgqueuer uses asyncpg "
-        "and drains. Each is compared at the best of its settings."
+        "Jobs that do nothing, published and consumed by so many at once by one process: "
+        "microseconds of CPU for each job, of the client and of all processes of the server; the "
+        "ratio is to pgq with batches of the same size. pgq is its `Consumer` calling a function; "
+        "by default it finds the size of its claims by itself, and is published to by 1,000. The "
+        "others as their documentation advises for speed: both on uvloop; procrastinate with "
+        "`batch_defer_async`, deleting finished jobs and without listening (its workers fetch "
+        "jobs one by one, 20 at once or, alone, one: the batch is that of publishing), pgqueuer "
+        "with asyncpg, `enqueue` of many, in drain mode."
     )
-    counts = {
-        name: bench.pick(1000, 10_000) if slow else bench.pick(10_000, 50_000)
-        for name in SYSTEMS
-        for slow in [name.startswith("procrastinate")]
-    }
-    results = alternate(
-        bench.pick(2, 3),
-        {name: partial(measure, bench, counts[name], SYSTEMS[name]) for name in SYSTEMS},
-    )
+    entries = {entry.name: entry for entry in ENTRIES}
+    counts = {name: bench.pick(entry.small, entry.full) for name, entry in entries.items()}
+    results: dict[str, list[Cost]] = {name: [] for name in entries}
+    for round_ in range(bench.pick(1, 3)):
+        for name, entry in entries.items():
+            if round_ < entry.rounds:
+                results[name].append(measure(bench, counts[name], entry.work))
     costs = {name: _median(found) for name, found in results.items()}
-    ours = min((costs[name] for name in costs if name.startswith("pgq,")), key=_whole)
     rows = []
+    lines: dict[str, list[tuple[float, float]]] = {}
+    same = {e.batch: costs[e.name] for e in ENTRIES if e.plain and e.system == "pgq"}
     for name, cost in costs.items():
-        figures = (cost.publish * 1e6, cost.consume * 1e6, 1 / cost.whole, cost.whole / ours.whole)
-        rows.append([name, f"{counts[name]:,}", *map(number, figures)])
+        entry = entries[name]
+        figures = (cost.publish * 1e6, cost.consume * 1e6, 1 / cost.whole)
+        ratio = number(cost.whole / same[entry.batch].whole)
+        rows.append([name, f"{counts[name]:,}", *map(number, figures), ratio])
+        if entry.plain:
+            lines.setdefault(entry.system, []).append((entry.batch, cost.whole * 1e6))
     section.table(
-        [
-            *("system", "jobs", "publish CPU", "consume CPU", "jobs per CPU second"),
-            "CPU against pgq",
-        ],
-        rows,
+        ["system", "jobs", "publish CPU", "consume CPU", "jobs per CPU second", "CPU : pgq"], rows
     )
+    title = "CPU of one job, client and server together"
+    section.plot(title, "jobs at once", "microseconds", lines, log="xy")
+    ours = costs["pgq, by default"]
     for peer in ("procrastinate", "pgqueuer"):
         best = min((costs[name] for name in costs if name.startswith(peer)), key=_whole)
-        what = f"jobs per CPU second, against {peer} at its best"
+        what = f"jobs per CPU second by default, against {peer} at its best"
         section.at_least(what, best.whole / ours.whole, LIMIT)
         section.guard(f"fewer jobs per CPU second than {peer}", best.whole > ours.whole)
 
@@ -127,11 +113,11 @@ def measure(bench: Bench, count: int, system: Callable[[str, int, Meter], Cost])
         return Cost(cost.publish / count, cost.consume / count)
 
 
-def chunks(count: int) -> list[int]:
-    return [min(CHUNK, count - first) for first in range(0, count, CHUNK)]
+def chunks(count: int, batch: int) -> list[int]:
+    return [min(batch, count - first) for first in range(0, count, batch)]
 
 
-def ours(batch: int, dsn: str, count: int, meter: Meter) -> Cost:
+def ours(batch: int | None, dsn: str, count: int, meter: Meter) -> Cost:
     done = 0
 
     def handle(message: pgq.Message) -> None:
@@ -141,7 +127,7 @@ def ours(batch: int, dsn: str, count: int, meter: Meter) -> Cost:
     with pgq.connect(dsn) as client:
         client.create_queue(QUEUE)
         meter.lap()
-        for size in chunks(count):
+        for size in chunks(count, batch or CHUNK):
             client.publish_batch(QUEUE, [{"number": number} for number in range(size)])
         publish = meter.lap()
         pgq.Consumer(client, QUEUE, handle, batch_size=batch, drain=True).run(signals=False)
@@ -159,7 +145,7 @@ def ours_async(batch: int, dsn: str, count: int, meter: Meter) -> Cost:
         async with await pgq.connect_async(dsn) as client:
             await client.create_queue(QUEUE)
             meter.lap()
-            for size in chunks(count):
+            for size in chunks(count, batch):
                 await client.publish_batch(QUEUE, [{"number": number} for number in range(size)])
             publish = meter.lap()
             consumer = pgq.AsyncConsumer(client, QUEUE, handle, batch_size=batch, drain=True)
@@ -169,7 +155,7 @@ def ours_async(batch: int, dsn: str, count: int, meter: Meter) -> Cost:
     return asyncio.run(work())
 
 
-def procrastinate(concurrency: int, dsn: str, count: int, meter: Meter) -> Cost:
+def procrastinate(batch: int, concurrency: int, dsn: str, count: int, meter: Meter) -> Cost:
     library: Any = import_module("procrastinate")
     app = library.App(
         connector=library.PsycopgConnector(conninfo=dsn, min_size=1, max_size=concurrency + 1)
@@ -185,7 +171,7 @@ def procrastinate(concurrency: int, dsn: str, count: int, meter: Meter) -> Cost:
         async with app.open_async():
             await app.schema_manager.apply_schema_async()
             meter.lap()
-            for size in chunks(count):
+            for size in chunks(count, batch):
                 await job.batch_defer_async(*({"number": number} for number in range(size)))
             publish = meter.lap()
             await app.run_worker_async(
@@ -223,7 +209,7 @@ def pgqueuer(batch: int, dsn: str, count: int, meter: Meter) -> Cost:
             done += 1
 
         meter.lap()
-        for size in chunks(count):
+        for size in chunks(count, batch):
             payloads = [b'{"number": %d}' % number for number in range(size)]
             await queries.Queries(driver).enqueue([QUEUE] * size, payloads, [0] * size)
         publish = meter.lap()
@@ -247,13 +233,22 @@ def finished(meter: Meter, done: int, count: int) -> float:
     return meter.lap()
 
 
-SYSTEMS: dict[str, Callable[[str, int, Meter], Cost]] = {
-    "pgq, by 100": partial(ours, 100),
-    "pgq, by 1000": partial(ours, 1000),
-    "pgq, asyncio, by 1000": partial(ours_async, 1000),
-    "procrastinate, 1 at once": partial(procrastinate, 1),
-    "procrastinate, 20 at once": partial(procrastinate, 20),
-    "pgqueuer, by 10": partial(pgqueuer, 10),
-    "pgqueuer, by 100": partial(pgqueuer, 100),
-    "pgqueuer, by 1000": partial(pgqueuer, 1000),
-}
+ENTRIES = [
+    Entry("pgq", "by default", 1000, partial(ours, None), 10_000, 50_000, rounds=3),
+    Entry("pgq", "by 1", 1, partial(ours, 1), 100, 3_000),
+    Entry("pgq", "by 10", 10, partial(ours, 10), 500, 10_000),
+    Entry("pgq", "by 100", 100, partial(ours, 100), 5_000, 50_000),
+    Entry("pgq", "by 1000", 1000, partial(ours, 1000), 10_000, 50_000, rounds=3),
+    Entry("pgq", "asyncio by 1000", 1000, partial(ours_async, 1000), 10_000, 50_000, rounds=3),
+    Entry("procrastinate", "by 1", 1, partial(procrastinate, 1, 20), 100, 2_000),
+    Entry("procrastinate", "by 10", 10, partial(procrastinate, 10, 20), 100, 2_000),
+    Entry("procrastinate", "by 100", 100, partial(procrastinate, 100, 20), 200, 2_000),
+    Entry("procrastinate", "by 1000", 1000, partial(procrastinate, 1000, 20), 1_000, 10_000, 2),
+    Entry(
+        "procrastinate", "alone, by 1000", 1000, partial(procrastinate, 1000, 1), 1_000, 10_000, 2
+    ),
+    Entry("pgqueuer", "by 1", 1, partial(pgqueuer, 1), 100, 2_000),
+    Entry("pgqueuer", "by 10", 10, partial(pgqueuer, 10), 1_000, 10_000),
+    Entry("pgqueuer", "by 100", 100, partial(pgqueuer, 100), 5_000, 50_000, rounds=3),
+    Entry("pgqueuer", "by 1000", 1000, partial(pgqueuer, 1000), 10_000, 50_000, rounds=3),
+]

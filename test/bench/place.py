@@ -14,7 +14,7 @@ from bench.cluster import Bench, Session
 from bench.measure import alternate
 from bench.report import Section, number
 
-RATES = (1, 10, 50, 90)
+RATES = (1, 10, 50, 90, 100)
 BATCH = 100
 WANTED = "refund"
 PLACES = ("client", "server, no lanes", "server, lanes")
@@ -75,6 +75,9 @@ def run(bench: Bench, section: Section) -> None:
         ],
         rows,
     )
+    lines = {place: list(zip(RATES, totals[place], strict=True)) for place in PLACES}
+    title = "CPU of database and client for a match, by how many of the messages match"
+    section.plot(title, "match rate, %", "microseconds", lines, log="xy")
     for place in PLACES[1:]:
         section.say(f"{place}: {break_even(totals['client'], totals[place])}.")
 

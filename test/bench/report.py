@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.plots import Plot, draw
+
+#: Where the plots are, seen from the report.
+PLOTS = "benchmark"
+INTRODUCTION = (
+    "Written by `make bench`; nothing in it is written by hand. Figures are CPU wherever that is "
+    "possible, contestants take turns in the same run on the same server, and of several rounds "
+    "the median is shown. A target that is not met is listed as such."
+)
 
 
 @dataclass(frozen=True)
@@ -20,24 +33,52 @@ class Target:
         return "met" if self.met else "**not met**"
 
 
+@dataclass(frozen=True)
+class Guard:
+    """A margin so wide that whoever breaks it has broken the code, on any machine."""
+
+    what: str
+    holds: bool
+
+
 @dataclass
 class Section:
-    """The findings of one module."""
+    """The findings of one module, and where they come from."""
 
     name: str
     title: str
     lines: list[str] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
+    #: The machine and the versions; when, at which commit and at which scale.
+    environment: dict[str, str] = field(default_factory=dict)
+    measured_at: str = ""
+    commit: str = ""
+    command: str = ""
     seconds: float = 0.0
 
     def say(self, text: str) -> None:
         self.lines += ["", text]
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Add a table: the first column is text, the others are numbers."""
-        rule = ["---", *("---:" for _ in columns[1:])]
+        """Add a table; columns of numbers are aligned to the right."""
+        texts = [any(row[i].lstrip("*")[:1].isalpha() for row in rows) for i in range(len(columns))]
+        rule = ["---" if i == 0 or texts[i] else "---:" for i in range(len(columns))]
         self.lines += ["", *("| " + " | ".join(row) + " |" for row in (columns, rule, *rows))]
+
+    def plot(
+        self,
+        title: str,
+        x: str,
+        y: str,
+        series: Mapping[str, Sequence[tuple[float, float]]],
+        *,
+        log: str = "",
+    ) -> None:
+        """Add a plot of lines; `log` names the axes that are logarithmic: "x", "y" or "xy"."""
+        self.plots.append(Plot(title, x, y, log, {name: list(s) for name, s in series.items()}))
+        self.lines += ["", f"![{title}]({PLOTS}/{self.name}-{len(self.plots)}.svg)"]
 
     def at_most(self, what: str, measured: float, limit: float, unit: str = "") -> str:
         """Note a target that is an upper limit; return the verdict for a table."""
@@ -48,13 +89,31 @@ class Section:
         return self._target(what, measured, limit, unit, "at least", measured >= limit)
 
     def guard(self, what: str, holds: bool) -> None:
-        """Note a margin so wide that whoever breaks it has broken the code, on any machine."""
-        if not holds:
-            self.broken.append(f"{self.name}: {what}")
+        """Note what is wrong if the margin does not hold: it breaks the build."""
+        self.guards.append(Guard(what, holds))
+
+    @property
+    def broken(self) -> list[str]:
+        return [f"{self.name}: {guard.what}" for guard in self.guards if not guard.holds]
+
+    def save(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, file: Path) -> Section:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        found["targets"] = [Target(**target) for target in found["targets"]]
+        found["guards"] = [Guard(**guard) for guard in found["guards"]]
+        found["plots"] = [Plot(**plot) for plot in found["plots"]]
+        return cls(**found)
 
     def markdown(self) -> str:
-        head = f"## {self.name}: {self.title}"
-        return "\n".join([head, *self.lines, "", f"({self.seconds:.0f} s)"])
+        source = (
+            f"Measured {self.measured_at} at commit {self.commit} in {self.seconds:.0f} s by "
+            f"`{self.command}`."
+        )
+        return "\n".join([f"## {self.name}", "", self.title, *self.lines, "", source])
 
     def _target(
         self, what: str, measured: float, limit: float, unit: str, word: str, met: bool
@@ -73,17 +132,63 @@ def number(value: float, unit: str = "") -> str:
     return f"{text} {unit}".rstrip()
 
 
-def whole(preface: str, sections: Sequence[Section]) -> str:
-    """Return the whole report."""
-    lines = ["# pgq: measurements", "", preface, "", "## Targets", ""]
-    targets = [(section.name, target) for section in sections for target in section.targets]
-    lines += ["| | target | wanted | measured | |", "|---|---|---|---|---|"]
+def write(file: Path, sections: Sequence[Section], preface: str = "") -> None:
+    """Write the report, and its plots beside it."""
+    plots = file.parent / PLOTS
+    plots.mkdir(parents=True, exist_ok=True)
+    for old in plots.glob("*.svg"):
+        old.unlink()
+    for section in sections:
+        for position, plot in enumerate(section.plots, 1):
+            draw(plot, plots / f"{section.name}-{position}.svg")
+    file.write_text(whole(sections, preface), encoding="utf-8")
+
+
+def whole(sections: Sequence[Section], preface: str) -> str:
+    """Return the text of the whole report."""
+    lines = ["# pgq: measurements", ""]
+    lines += [preface, ""] if preface else []
     lines += [
-        f"| {name} | {target.what} | {target.wanted} | {target.measured} | {target.verdict} |"
-        for name, target in targets
+        INTRODUCTION,
+        "",
+        "## Environment",
+        "",
+        *_environment(sections),
+        "",
+        "## Targets",
+        "",
+        *_targets(sections),
     ]
-    met = sum(target.met for _, target in targets)
-    lines += ["", f"{met} of {len(targets)} met."]
     for section in sections:
         lines += ["", section.markdown()]
     return "\n".join(lines) + "\n"
+
+
+def _environment(sections: Sequence[Section]) -> list[str]:
+    common = dict(sections[0].environment)
+    lines = ["| | |", "| --- | --- |", *(f"| {key} | {value} |" for key, value in common.items())]
+    for section in sections:
+        other = {k: v for k, v in section.environment.items() if common.get(k) != v}
+        if other:
+            words = "; ".join(f"{key}: {value}" for key, value in other.items())
+            lines += ["", f"[{section.name}](#{section.name}) was measured with {words}."]
+    commits = {section.commit for section in sections}
+    if len(commits) > 1:
+        lines += ["", "The sections are of several runs; each says of which."]
+    return lines
+
+
+def _targets(sections: Sequence[Section]) -> list[str]:
+    targets = [(section.name, target) for section in sections for target in section.targets]
+    met = sum(target.met for _, target in targets)
+    return [
+        "| | target | wanted | measured | |",
+        "| --- | --- | --- | --- | --- |",
+        *(
+            f"| [{name}](#{name}) | {target.what} | {target.wanted} | {target.measured} "
+            f"| {target.verdict} |"
+            for name, target in targets
+        ),
+        "",
+        f"{met} of {len(targets)} met.",
+    ]

@@ -1,8 +1,12 @@
-"""Measure pgq, side by side with others, and write .cache/bench/report.md.
+"""Measure pgq, side by side with others, and write the report.
 
-python test/bench/run.py                              everything, which takes a while
-python test/bench/run.py --scale small                everything, in a minute, less exactly
-python test/bench/run.py --only cost --only filters   some of it
+python test/bench/run.py                              everything, into extension/benchmark.md
+python test/bench/run.py --only cost --only filters   some of it anew, into .cache/bench
+python test/bench/run.py --scale small                everything, in some minutes, less exactly
+
+What is measured is kept in .cache/bench, section by section, and a report has the newest of each.
+Only a run of everything at full scale writes the report of the repository, or --publish, which
+says for each section when and at which commit it was measured.
 """
 
 from __future__ import annotations
@@ -11,81 +15,106 @@ import argparse
 import sys
 import time
 import traceback
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import (
-    backlog,
-    client,
-    cluster,
-    cost,
-    fanout,
-    filters,
-    growth,
-    notify,
-    peers,
-    place,
-    report,
-    snapshot,
-    stages,
-    wakeup,
-)
-from harness.paths import CACHE
+from bench import cluster, environment, report
+from harness.paths import CACHE, ROOT
 
+# In the order of the report.
 MODULES = (
-    *(
-        cost,
-        growth,
-        snapshot,
-        backlog,
-        filters,
-        stages,
-        place,
-        wakeup,
-        notify,
-        fanout,
-        client,
-        peers,
-    ),
+    *("cost", "batches", "skytools", "peers", "client", "backlog", "filters", "stages", "place"),
+    *("snapshot", "connections", "wakeup", "notify", "fanout", "growth", "soak", "spark"),
 )
+PUBLISHED = ROOT / "extension" / "benchmark.md"
 
 
 def main() -> int:
-    names = {module.__name__.split(".")[-1]: module for module in MODULES}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", action="append", choices=list(names), metavar="NAME")
+    parser.add_argument("--only", action="append", choices=MODULES, metavar="NAME")
     parser.add_argument("--scale", choices=["small", "full"], default="full")
+    parser.add_argument("--soak", type=float, metavar="SECONDS", help="how long the soak takes")
+    parser.add_argument(
+        "--publish", action="store_true", help=f"write {PUBLISHED.relative_to(ROOT)} in any case"
+    )
+    parser.add_argument(
+        "--report", action="store_true", help="measure nothing: write the report anew"
+    )
     options = parser.parse_args()
+    if options.publish and options.scale != "full":
+        parser.error("only full scale is published")
 
-    sections = []
-    with cluster.start(options.scale) as bench:
-        preface = f"Scale {bench.scale}. {cluster.describe(bench)}"
-        if bench.scale == "small":
-            preface += " This scale shows that all of it runs: its figures are rough."
-        for name in options.only or names:
-            module = names[name]
-            print(f"== {name}", file=sys.stderr, flush=True)
-            section = report.Section(name, (module.__doc__ or "").splitlines()[0])
-            started = time.monotonic()
-            try:
-                module.run(bench, section)
-            except Exception as error:  # what was measured before and after it still counts
-                traceback.print_exc()
-                section.say(f"Could not be measured: {error}")
-                section.guard(f"could not be measured: {error}", False)
-            section.seconds = time.monotonic() - started
-            sections.append(section)
+    kept = CACHE / "bench" / options.scale
+    failed: list[str] = []
+    if not options.report:
+        names = options.only or MODULES
+        with cluster.start(options.scale, soak=options.soak) as bench:
+            for section, error in measure(bench, names):
+                failed += [f"{section.name}: {error}"] if error else section.broken
+                if error is None:
+                    section.save(kept / f"{section.name}.json")
 
-    text = report.whole(preface, sections)
-    target = CACHE / "bench" / "report.md"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
-    print(text)
-    broken = [what for section in sections for what in section.broken]
-    for what in broken:
+    files = [kept / f"{name}.json" for name in MODULES]
+    sections = [report.Section.load(file) for file in files if file.exists()]
+    if missing := [file.stem for file in files if not file.exists()]:
+        print(f"not measured yet: {', '.join(missing)}", file=sys.stderr)
+        if options.publish:
+            failed.append("a report without these sections is not published")
+    if sections:
+        rough = "This scale shows that all of it runs: its figures are rough."
+        for target in destinations(
+            options.scale,
+            whole=options.only is None and not options.report and not failed,
+            publish=options.publish and not missing,
+        ):
+            report.write(target, sections, rough if options.scale == "small" else "")
+            print(f"written: {target.relative_to(ROOT)}", file=sys.stderr)
+    for what in failed:
         print(f"FAILED  {what}", file=sys.stderr)
-    return 1 if broken else 0
+    return 1 if failed else 0
+
+
+def destinations(scale: cluster.Scale, *, whole: bool, publish: bool) -> list[Path]:
+    """Return where the report belongs; the repository's is of a whole run that went well."""
+    files = [CACHE / "bench" / scale / "report.md"]
+    if scale == "full" and (whole or publish):
+        files.append(PUBLISHED)
+    return files
+
+
+def measure(
+    bench: cluster.Bench, names: Sequence[str]
+) -> Iterator[tuple[report.Section, Exception | None]]:
+    """Measure the sections one by one; what was measured before and after a failure counts."""
+    facts, commit = environment.describe(bench), environment.commit()
+    begun = time.monotonic()
+    for position, name in enumerate(names, 1):
+        module = import_module(f"bench.{name}")
+        section = report.Section(name, (module.__doc__ or "").splitlines()[0])
+        section.environment, section.commit = facts, commit
+        section.measured_at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        scale = "" if bench.scale == "full" else f" --scale {bench.scale}"
+        section.command = f"make bench BENCH='--only {name}{scale}'"
+        progress(f"{position}/{len(names)} {name}: {section.title}")
+        started = time.monotonic()
+        failure: Exception | None = None
+        try:
+            module.run(bench, section)
+        except Exception as error:
+            traceback.print_exc()
+            failure = error
+        section.seconds = time.monotonic() - started
+        so_far = (time.monotonic() - begun) / 60
+        progress(f"{name} took {section.seconds:.0f} s; {so_far:.0f} minutes so far")
+        yield section, failure
+
+
+def progress(text: str) -> None:
+    print(f"== {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

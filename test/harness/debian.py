@@ -7,9 +7,18 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from harness.paths import CACHE
+
+# What postgres of Debian links to and a small machine may not have.
+SERVER_PACKAGES = (
+    *("postgresql-{major}", "postgresql-client-{major}", "libpq5", "libldap-2.5-0", "libsasl2-2"),
+    *("libxml2", "libicu72", "liblz4-1", "libgssapi-krb5-2", "libkrb5-3", "libk5crypto3"),
+    *("libkrb5support0", "libkeyutils1", "libcom-err2"),
+)
 
 
 class PackageError(RuntimeError):
@@ -46,6 +55,22 @@ def unpack(name: str, *packages: str) -> Path:
             if not target.is_dir():  # if it is, another run was faster
                 raise
     return target
+
+
+@contextmanager
+def postgres(major: str) -> Iterator[Path]:
+    """Have the programs of Debian's PostgreSQL, installed or unpacked; the value is their place."""
+    installed = Path("/usr/lib/postgresql") / major / "bin"
+    if (installed / "postgres").exists():
+        yield installed
+        return
+    tree = unpack(f"postgresql-{major}", *SERVER_PACKAGES)
+    libraries = ":".join(str(path) for path in tree.glob("usr/lib/*-linux-gnu*"))
+    os.environ["LD_LIBRARY_PATH"] = libraries
+    try:
+        yield tree / "usr/lib/postgresql" / major / "bin"
+    finally:
+        os.environ.pop("LD_LIBRARY_PATH", None)
 
 
 def _own_lists() -> list[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from argparse import Namespace
-from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 import pglast
@@ -26,13 +24,6 @@ import build
 PYTHON = ["python", "sql", "test"]
 CONFIG = str(ROOT / "python" / "pyproject.toml")
 WIDTH = 100
-
-# What postgres of Debian links to and a small machine may not have.
-SERVER_PACKAGES = [
-    *("postgresql-{major}", "postgresql-client-{major}", "libpq5", "libldap-2.5-0", "libsasl2-2"),
-    *("libxml2", "libicu72", "liblz4-1", "libgssapi-krb5-2", "libkrb5-3", "libk5crypto3"),
-    *("libkrb5support0", "libkeyutils1", "libcom-err2"),
-]
 
 CHECK_FUNCTIONS = """
 select p.oid::regprocedure::text, c.lineno, c.level, c.message, c.detail, c.hint
@@ -162,24 +153,18 @@ def plpgsql_check() -> str:
     linter = debian.unpack("plpgsql_check", "postgresql-{major}-plpgsql-check")
     library = next(linter.glob("usr/lib/postgresql/*/lib/plpgsql_check.so"))
     major = library.parents[1].name
-    bin_dir = Path("/usr/lib/postgresql") / major / "bin"
-    if not (bin_dir / "postgres").exists():
-        server_tree = debian.unpack(f"postgresql-{major}", *SERVER_PACKAGES)
-        bin_dir = server_tree / "usr/lib/postgresql" / major / "bin"
-        libraries = ":".join(str(path) for path in server_tree.glob("usr/lib/*-linux-gnu*"))
-        os.environ["LD_LIBRARY_PATH"] = libraries
     share = linter / "usr/share/postgresql" / major
-    server = embedded.Server(bin_dir, extension_dir=[ROOT, share], durable=False)
-    try:
-        server.add_library(library)
-        server.start()
-        with psycopg.connect(server.dsn(), autocommit=True) as conn:
-            conn.execute("create extension pgq")
-            conn.execute("create extension plpgsql_check")
-            rows = conn.execute(CHECK_FUNCTIONS).fetchall()
-    finally:
-        server.close()
-        os.environ.pop("LD_LIBRARY_PATH", None)
+    with debian.postgres(major) as bin_dir:
+        server = embedded.Server(bin_dir, extension_dir=[ROOT, share], durable=False)
+        try:
+            server.add_library(library)
+            server.start()
+            with psycopg.connect(server.dsn(), autocommit=True) as conn:
+                conn.execute("create extension pgq")
+                conn.execute("create extension plpgsql_check")
+                rows = conn.execute(CHECK_FUNCTIONS).fetchall()
+        finally:
+            server.close()
     return "\n".join(
         f"{name}:{line}: {level}: {' '.join(filter(None, rest))}"
         for name, line, level, *rest in rows

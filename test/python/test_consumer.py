@@ -19,6 +19,7 @@ import pgq
 from harness.paths import ROOT
 from harness.server import SETTINGS
 from pgq import Message, _upkeep, embedded
+from pgq.source import Source
 
 SHORT = timedelta(milliseconds=100)
 
@@ -278,6 +279,38 @@ def test_many_consumers_share_a_queue(orders: pgq.PooledClient, dsn: str) -> Non
         consumer.close()
         client.close()
     assert sorted(n for handler in handlers for n in handler.seen) == list(range(50))
+
+
+@pytest.mark.parametrize(
+    ("soon", "late", "options", "sizes"),
+    [
+        (1e9, 2e9, {}, [100, 200, 400, 800, 1000, 1000]),
+        (-2.0, -1.0, {}, [100, 50, 25, 12, 6, 3]),
+        (-2.0, -1.0, {"concurrency": 30}, [100, 50, 30, 30, 30, 30]),
+        (1e9, 2e9, {"batch_size": 7}, [7] * 6),
+    ],
+    ids=["fast", "slow", "slow and side by side", "told"],
+)
+def test_a_consumer_finds_out_how_much_to_claim_at_once(
+    orders: pgq.PooledClient,
+    monkeypatch: pytest.MonkeyPatch,
+    soon: float,
+    late: float,
+    options: dict[str, Any],
+    sizes: list[int],
+) -> None:
+    monkeypatch.setattr("pgq.source._SOON", soon)
+    monkeypatch.setattr("pgq.source._LATE", late)
+    orders.publish_batch("orders", list(range(sum(sizes))))
+    source = Source(orders, "orders", pgq.ConsumerConfig(**options))
+    found = []
+    for _ in sizes:
+        batch = source.fetch()
+        assert batch is not None
+        found.append(len(batch))
+        batch.ack()
+    source.close()
+    assert found == sizes
 
 
 def test_a_consumer_of_a_queue_that_is_not_there_says_so(client: pgq.PooledClient) -> None:

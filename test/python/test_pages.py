@@ -89,6 +89,21 @@ def test_every_link_of_the_documentation_leads_to_a_file() -> None:
     assert broken == []
 
 
+def test_every_link_into_the_measurements_names_one_of_their_sections() -> None:
+    sections = {
+        file.stem
+        for file in (ROOT / "test" / "bench").glob("*.py")
+        if "def run(bench: Bench, section: Section)" in file.read_text(encoding="utf-8")
+    }
+    linked = {
+        (page.name, section)
+        for page in DOCUMENTATION
+        for section in re.findall(r"benchmark\.md#([\w-]+)", page.read_text(encoding="utf-8"))
+    }
+    assert "README.md" in {page for page, _ in linked}
+    assert {section for _, section in linked} <= sections
+
+
 def test_the_index_lists_every_page() -> None:
     index = (DOC / "README.md").read_text(encoding="utf-8")
     listed = {link[1] for link in LINK.finditer(index)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import psycopg
@@ -11,7 +10,7 @@ from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import PyFormat
 from psycopg.types.json import Jsonb, JsonbLoader
 
-__all__ = ["FastJsonbLoader", "jsonb_array"]
+__all__ = ["FastJsonbLoader", "json_list"]
 
 _decode = json.JSONDecoder().raw_decode
 
@@ -21,15 +20,20 @@ class FastJsonbLoader(JsonbLoader):
 
     def load(self, data: Buffer) -> Any:
         """Return what the JSON says."""
-        if self.loads is json.loads:
-            return _decode(str(data, "utf-8"))[0]
-        return super().load(data)  # somebody has called set_json_loads
+        if self.loads is not json.loads:
+            return super().load(data)  # somebody has called set_json_loads
+        if data == b"{}":  # as most headers are
+            return {}
+        return _decode(str(data, "utf-8"))[0]
 
 
-def jsonb_array(values: Iterable[Any], context: AdaptContext | None) -> str:
-    """Return the values as the text of a ``jsonb[]``; psycopg would look at each one by itself."""
+def json_list(values: list[Any], context: AdaptContext | None) -> str:
+    """Return the values as one JSON array; psycopg would look at each one by itself."""
     adapters = psycopg.adapters if context is None else context.adapters
-    dump = adapters.get_dumper(Jsonb, PyFormat.TEXT)(Jsonb, context).dump
-    texts = [str(dump(Jsonb(value)) or b"null", "utf-8") for value in values]
-    quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in texts]
-    return '{"' + '","'.join(quoted) + '"}' if quoted else "{}"
+    dumper = adapters.get_dumper(Jsonb, PyFormat.TEXT)(Jsonb, context)
+    if getattr(dumper, "dumps", None) is json.dumps:
+        text: str = json.dumps(values)
+        return text
+    # Somebody has called set_json_dumps, for values of their own.
+    texts = [str(dumper.dump(Jsonb(value)) or b"null", "utf-8") for value in values]
+    return f"[{','.join(texts)}]"

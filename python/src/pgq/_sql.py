@@ -25,7 +25,9 @@ ALTER_SUBSCRIPTION: Final = "select pgq.alter_subscription(%s, %s, %s)"
 PUBLISH: Final = "select pgq.publish(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 PUBLISH_BATCH: Final = """
 select * from pgq.publish_batch(
-    %s, %s::jsonb[], %s::jsonb[], %s, %s, %s, %s, %s, %s, %s, %s, %s::text[])
+    %s, array(select jsonb_array_elements(%s::jsonb)),
+    (select array_agg(header) from jsonb_array_elements(%s::jsonb) header),
+    %s, %s, %s, %s, %s, %s, %s, %s, %s::text[])
 """
 REPLY: Final = "select pgq.reply(%s, %s, %s, %s)"
 COPY: Final = """

@@ -24,7 +24,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from pgq import _sql, _trace
 from pgq._adapt import leaves_text
-from pgq._json import FastJsonbLoader, jsonb_array
+from pgq._json import FastJsonbLoader, json_list
 from pgq._threads import Lock
 from pgq.batch import Batch
 from pgq.breaker import CircuitBreaker
@@ -223,8 +223,8 @@ class Client:
             heads = [common] * len(bodies)
         return self._rows(
             _sql.PUBLISH_BATCH,
-            *(topic, jsonb_array(bodies, self._context)),
-            None if heads is None else jsonb_array(heads, self._context),
+            *(topic, json_list(bodies, self._context)),
+            None if heads is None else json_list(heads, self._context),
             *(priority, delay, expires_in, sender, recipient, reply_to),
             *(correlation_id, group_key, None if dedup_keys is None else list(dedup_keys)),
             factory=scalar_row,

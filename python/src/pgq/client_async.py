@@ -23,7 +23,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from pgq import _sql, _trace
 from pgq._adapt import leaves_text
 from pgq._aio import Lock
-from pgq._json import FastJsonbLoader, jsonb_array
+from pgq._json import FastJsonbLoader, json_list
 from pgq.batch_async import AsyncBatch
 from pgq.breaker import CircuitBreaker
 from pgq.config import ConsumerConfig
@@ -221,8 +221,8 @@ class AsyncClient:
             heads = [common] * len(bodies)
         return await self._rows(
             _sql.PUBLISH_BATCH,
-            *(topic, jsonb_array(bodies, self._context)),
-            None if heads is None else jsonb_array(heads, self._context),
+            *(topic, json_list(bodies, self._context)),
+            None if heads is None else json_list(heads, self._context),
             *(priority, delay, expires_in, sender, recipient, reply_to),
             *(correlation_id, group_key, None if dedup_keys is None else list(dedup_keys)),
             factory=scalar_row,

@@ -19,7 +19,8 @@ class ConsumerConfig:
 
     :param filter: what to take, decided by the database; None and ``{}`` take everything.
     :param where: a second stage, here: what it refuses goes back unharmed after `refused_delay`.
-    :param batch_size: the most messages of one claim.
+    :param batch_size: the most messages of one claim; if None, what the handlers do within some
+        tenths of a second, up to 1000.
     :param concurrency: how many handlers run at once, as threads or tasks.
     :param lease: how long a claim holds its messages; the queue's lease if None. It is renewed
         while a handler runs.
@@ -35,7 +36,7 @@ class ConsumerConfig:
 
     filter: Filter = None
     where: Callable[[Message], bool] | None = None
-    batch_size: int = 100
+    batch_size: int | None = None
     concurrency: int = 1
     lease: timedelta | None = None
     notifications: bool = True
@@ -48,7 +49,7 @@ class ConsumerConfig:
     drain: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.batch_size <= 1_000_000:
+        if self.batch_size is not None and not 1 <= self.batch_size <= 1_000_000:
             raise ValueError(f"batch_size must be between 1 and 1000000, not {self.batch_size}")
         if not 1 <= self.concurrency <= 1000:
             raise ValueError(f"concurrency must be between 1 and 1000, not {self.concurrency}")

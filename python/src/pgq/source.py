@@ -30,6 +30,12 @@ __all__ = ["Source"]
 
 T = TypeVar("T")
 
+# Where a consumer begins that has not been told how much to claim at once, and where it ends.
+_FIRST_SIZE = 100
+_LARGEST_SIZE = 1000
+# It claims more if that took less of a second than this, and less if it took more.
+_SOON, _LATE = 0.1, 0.5
+
 _LONGEST_TICK = 5.0
 _SHORTEST_TICK = 0.02
 
@@ -42,6 +48,8 @@ class Source:
         self.topic = topic
         self.config = config
         self.stopping = Event()
+        self._size = config.batch_size or max(_FIRST_SIZE, config.concurrency)
+        self._full_at: float | None = None
         self._waiter = uuid4().hex
         self._woken = Event()
         self._joined = False
@@ -62,11 +70,12 @@ class Source:
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._offset is None:
             self.patiently("claiming", self._begin)
+        self._adapt()
         while True:
             self._woken.clear()
             if self.stopping.is_set():
                 return None
-            batch = self.patiently("claiming", self._claim, n or self.config.batch_size)
+            batch = self.patiently("claiming", self._claim, n or self._size)
             if batch is None:
                 return None
             if batch:
@@ -78,6 +87,8 @@ class Source:
                 )
                 self._hasty = 0
                 self._busy()
+                if len(batch) == self._size:
+                    self._full_at = time.monotonic()
                 return batch
             self._streak = 0
             if batch.refused:
@@ -90,6 +101,17 @@ class Source:
             if left is not None and left <= 0:
                 return None
             self._sleep(left)
+
+    def _adapt(self) -> None:
+        """Find out how much to claim: large claims are cheap, but nobody else can have them."""
+        full_at, self._full_at = self._full_at, None
+        if full_at is None or self.config.batch_size is not None:
+            return
+        took = time.monotonic() - full_at
+        if took < _SOON:
+            self._size = min(2 * self._size, max(_LARGEST_SIZE, self._size))
+        elif took > _LATE:
+            self._size = max(self._size // 2, self.config.concurrency)
 
     def stop(self) -> None:
         """Let `fetch` return None, now and from now on."""

@@ -1,0 +1,72 @@
+"""Plots for the report: small SVG files, the same for the same figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+# Distinct for everybody, and on paper by their markers.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444", "#8a6d00")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# More points than this are a curve, not measurements one by one.
+CURVE = 30
+SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pgq",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+@dataclass
+class Plot:
+    """Lines over one axis."""
+
+    title: str
+    x: str
+    y: str
+    log: str
+    series: dict[str, list[tuple[float, float]]]
+
+
+def draw(plot: Plot, file: Path) -> None:
+    """Draw the plot into a file."""
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(7, 3.6), layout="constrained")
+        axes = figure.add_subplot()
+        for position, (name, points) in enumerate(plot.series.items()):
+            axes.plot(
+                [point[0] for point in points],
+                [point[1] for point in points],
+                color=COLOURS[position % len(COLOURS)],
+                marker=MARKERS[position % len(MARKERS)] if len(points) <= CURVE else "",
+                markersize=5,
+                linewidth=1.5,
+                label=name,
+            )
+        if "x" in plot.log:
+            axes.set_xscale("log")
+        if "y" in plot.log:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_formatter(FuncFormatter(_tick))
+        axes.yaxis.set_major_formatter(FuncFormatter(_tick))
+        axes.set_title(plot.title, loc="left", fontsize=10)
+        axes.set_xlabel(plot.x)
+        axes.set_ylabel(plot.y)
+        axes.grid(alpha=0.25)
+        if len(plot.series) > 1:
+            axes.legend(frameon=False, fontsize=8)
+        figure.savefig(file, format="svg", metadata={"Date": None}, facecolor="white")
+
+
+def _tick(value: float, position: int | None) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:g}"

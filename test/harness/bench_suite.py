@@ -1,0 +1,35 @@
+"""The benchmark at its smallest: it fails only if a ratio is wrong by a wide margin."""
+
+from __future__ import annotations
+
+from bench import cluster
+from bench.report import Section, write
+from bench.run import PUBLISHED, destinations, measure
+from harness.paths import CACHE
+from harness.report import Report
+
+# What is guarded, apart from comparisons that need other clients. CPU alone is looked at, so
+# nothing has to wait for the disk.
+GUARDED = ("cost", "batches", "backlog", "filters", "client", "soak")
+
+
+def run(report: Report) -> None:
+    sections: list[Section] = []
+    with cluster.start("small", durable=False) as bench:
+        for section, error in measure(bench, GUARDED):
+            report.check(f"{section.name} can be measured", "" if error is None else repr(error))
+            for guard in section.guards:
+                report.check(section.name, "" if guard.holds else guard.what)
+            sections.append(section)
+    place = CACHE / "bench" / "guards"
+    write(place / "report.md", sections)
+    for section in sections:
+        file = place / f"{section.name}.json"
+        section.save(file)
+        same = Section.load(file).markdown() == section.markdown()
+        report.check(f"{section.name} can be read again", "" if same else "it is another one")
+    runs: list[tuple[cluster.Scale, bool, bool]] = [("small", True, True), ("full", False, False)]
+    for scale, whole, publish in runs:
+        wrong = PUBLISHED in destinations(scale, whole=whole, publish=publish)
+        what = "a small or partial run is not published"
+        report.check(what, "it is" if wrong else "")
