@@ -18,7 +18,7 @@ from pgq import embedded
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN = {"sql", "python", "sh"}
-SHOWN = {"ini", "java", "json", "ruby", "text"}
+SHOWN = {"ini", "java", "json", "ruby", "text", "yaml"}
 
 
 @dataclass(frozen=True)

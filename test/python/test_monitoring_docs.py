@@ -1,4 +1,4 @@
-"""Every block of extension/monitoring.md is run, in order, and prints what it says."""
+"""What extension/monitoring.md says of services; its other blocks are run with all pages."""
 
 from __future__ import annotations
 
@@ -14,54 +14,41 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_python_readme import shell
-from test_readme import BLOCK, run
-
-from harness import debian
+from harness import debian, pages
 from harness.paths import ROOT
-from harness.server import embedded_server
-from pgq import embedded
+from psycopg.conninfo import conninfo_to_dict
 
 PAGE = ROOT / "extension" / "monitoring.md"
 
 
-def test_every_block_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    printed, told, corrected, end = "", [], [], 0
-    with embedded_server() as server:
-        for block in BLOCK.finditer(text):
-            language, content = block.groups()
-            match language:
-                case "text":
-                    corrected += [text[end : block.start(2)], printed]
-                    end = block.end(2)
-                    told.append((content, printed))
-                case "sh":
-                    printed = shell(server, content, tmp_path)
-                case "ini":
-                    serve(server, content)
-                case "yaml":
-                    check_config(content, tmp_path)
-                case _:
-                    printed = run(server, language, content)
-    if os.environ.get("PGQ_TEST_ACCEPT"):
-        PAGE.write_text("".join([*corrected, text[end:]]), encoding="utf-8")
-        return
-    assert told
-    for said, was in told:
-        assert said == was
+def block(language: str) -> str:
+    """Return the page's only block of a language."""
+    (found,) = [b[2] for b in pages.blocks(PAGE.read_text(encoding="utf-8")) if b[1] == language]
+    return found
 
 
-def serve(server: embedded.Server, unit: str) -> None:
+def test_the_service_answers(dsn: str) -> None:
+    serve(dsn, block("ini"))
+
+
+def test_prometheus_accepts_the_configuration(tmp_path: Path) -> None:
+    check_config(block("yaml"), tmp_path)
+
+
+def serve(dsn: str, unit: str) -> None:
     """Run the command of a service, and ask it."""
     service = configparser.ConfigParser(strict=False, interpolation=None)
     service.optionxform = str  # type: ignore[assignment,method-assign]
     service.read_string(unit)
     program, *arguments = shlex.split(service["Service"]["ExecStart"])
     assert program.endswith("/pgq")
+    where = {
+        "database" if name == "dbname" else name: str(value)
+        for name, value in conninfo_to_dict(dsn).items()
+    }
     process = subprocess.Popen(
         [sys.executable, "-m", "pgq", *re.sub(r"\b9188\b", "0", " ".join(arguments)).split()],
-        env=server.environment(),
+        env=os.environ | {f"PG{name.upper()}": value for name, value in where.items()},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -30,7 +30,7 @@ DOCUMENTATION = [
 PAGES = [
     page
     for page in DOCUMENTATION
-    if page.parent == DOC or page.name in ("README.md", "filter.md")
+    if page.parent == DOC or page.name in ("README.md", "filter.md", "monitoring.md")
     if pages.runs(page.read_text(encoding="utf-8"))
 ]
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
@@ -54,7 +54,7 @@ def install_pgmq(conn: psycopg.Connection) -> None:
 
 
 # These install pgq themselves.
-BARE = {ROOT / "README.md", DOC / "tutorial.md", DOC / "managed.md"}
+BARE = {ROOT / "README.md", ROOT / "extension" / "monitoring.md", DOC / "tutorial.md", DOC / "managed.md"}
 BEFORE: dict[str, Callable[[psycopg.Connection], None]] = {"from-pgmq": install_pgmq}
 
 
