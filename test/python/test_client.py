@@ -43,6 +43,33 @@ def test_a_message_lives_and_is_done(client: pgq.PooledClient) -> None:
     assert not client.claim("orders")
 
 
+def test_a_claim_acknowledges_the_batch_before(client: pgq.PooledClient) -> None:
+    client.create_queue("orders", max_attempts=1)
+    ids = [client.publish("orders", number) for number in range(5)]
+    first = client.claim("orders", n=3)
+    first.nack(first[0])
+    second = client.claim("orders", n=1, done=first)
+    assert [message.payload for message in second] == [3]
+    assert (first.left, first.ack()) == ([], 0)
+    assert client.history(ids[0])[-1]["event"] != "ack"
+    assert client.history(ids[1])[-1]["event"] == client.history(ids[2])[-1]["event"] == "ack"
+    empty = client.claim("orders", n=5, done=client.claim("orders", done=second))
+    assert not empty
+    assert client.history(ids[4])[-1]["event"] == "ack"
+    assert not client.claim("orders", done=second)  # nothing is left of it
+
+
+def test_a_claim_after_a_lost_batch_takes_nothing(client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+    for number in range(2):
+        client.publish("orders", number)
+    batch = client.claim("orders")
+    client.ack(batch.lease_id or 0)
+    with pytest.raises(pgq.LeaseLost):
+        client.claim("orders", done=batch)
+    assert [message.payload for message in client.claim("orders")] == [1]
+
+
 def test_a_message_has_the_columns_of_a_claim(db: psycopg.Connection) -> None:
     cursor = db.execute("select (null::pgq.claimed).*")
     names = [column.name for column in cursor.description or ()]

@@ -43,7 +43,7 @@ _CLAIMED: Final[LiteralString] = """
 select lease_id, id, topic, priority, attempt, headers, payload, sender, recipient, reply_to,
        correlation_id, group_key, published_at, expires_at, lease_until
 """
-CLAIM: Final[LiteralString] = _CLAIMED + "from pgq.claim(%s, %s, %s, %s, %s)"
+CLAIM: Final[LiteralString] = _CLAIMED + "from pgq.claim(%s, %s, %s, %s, %s, %s)"
 LEASED: Final[LiteralString] = _CLAIMED + "from pgq.leased(%s, %s, %s)"
 ACK: Final = "select pgq.ack(%s, %s::bigint[])"
 NACK: Final = "select pgq.nack(%s, %s::bigint[], %s, %s, %s)"

@@ -52,6 +52,15 @@ class Batch:
         """The messages that are neither acknowledged nor given back."""
         return list(self.messages if self._left is None else self._left.values())
 
+    @property
+    def unfinished(self) -> int | None:
+        """The lease, while it holds messages that are neither acknowledged nor given back."""
+        return self._named(None)[0]
+
+    def finish(self) -> None:
+        """Note that all that was left has been acknowledged."""
+        self._settle(None)
+
     def ack(self, messages: Message | Iterable[Message] | None = None) -> int:
         """Acknowledge some messages, or all that are left."""
         lease_id, ids = self._named(messages)

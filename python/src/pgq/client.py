@@ -275,18 +275,25 @@ class Client:
         *,
         lease: timedelta | None = None,
         key: str | None = None,
+        done: Batch | None = None,
         where: Callable[[Message], bool] | None = None,
         refused_delay: timedelta = timedelta(0),
     ) -> Batch:
         """Take up to n messages that match the filter, for the time of a lease.
 
+        `done` is the batch before: what is left of it is acknowledged in the same call and commit.
         `where` is a second stage, here: what it refuses goes back unharmed, after `refused_delay`
         if one is given.
         """
         wanted = _json(document(filter))
+        before = None if done is None else done.unfinished
         messages: list[Message] = self._rows(
-            _sql.CLAIM, topic, wanted, n, lease, key, factory=_messages, repeatable=True
+            *(_sql.CLAIM, topic, wanted, n, lease, key, before),
+            factory=_messages,
+            repeatable=before is None,
         )
+        if done is not None:
+            done.finish()
         batch = Batch(self, messages)
         if where is not None and messages:
             batch.keep(where, delay=refused_delay)

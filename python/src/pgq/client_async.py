@@ -273,18 +273,25 @@ class AsyncClient:
         *,
         lease: timedelta | None = None,
         key: str | None = None,
+        done: AsyncBatch | None = None,
         where: Callable[[Message], bool] | None = None,
         refused_delay: timedelta = timedelta(0),
     ) -> AsyncBatch:
         """Take up to n messages that match the filter, for the time of a lease.
 
+        `done` is the batch before: what is left of it is acknowledged in the same call and commit.
         `where` is a second stage, here: what it refuses goes back unharmed, after `refused_delay`
         if one is given.
         """
         wanted = _json(document(filter))
+        before = None if done is None else done.unfinished
         messages: list[Message] = await self._rows(
-            _sql.CLAIM, topic, wanted, n, lease, key, factory=_messages, repeatable=True
+            *(_sql.CLAIM, topic, wanted, n, lease, key, before),
+            factory=_messages,
+            repeatable=before is None,
         )
+        if done is not None:
+            done.finish()
         batch = AsyncBatch(self, messages)
         if where is not None and messages:
             await batch.keep(where, delay=refused_delay)
