@@ -11,14 +11,8 @@ declare
     v_high bigint := ids[cardinality(ids)];
 begin
     if v_high - v_low + 1 = cardinality(ids) then
-        insert into pgq.ready (
-            queue_id, lane_id, rank, attempt, size, xid, expires_at, grouped, failures, ids)
-        select _add_ready.queue_id, _add_ready.lane_id,
-               pgq._rank(_add_ready.priority, back, i), _add_ready.attempt,
-               least(_add_ready.size, v_high - i + 1), pg_current_xact_id(),
-               _add_ready.expires_at, _add_ready.grouped, _add_ready.failures,
-               int8multirange(int8range(i, least(i + _add_ready.size, v_high + 1)))
-        from generate_series(v_low, v_high, _add_ready.size) i;
+        perform pgq._add_range(queue_id, lane_id, priority, back, attempt, expires_at, failures,
+                               grouped, v_low, v_high, size);
         return;
     end if;
     insert into pgq.ready (

@@ -80,16 +80,22 @@ begin
         perform pgq._refuse_message(v_message.priority, v_message.headers);
     end if;
     if v_message.many then
-        -- One look at each message, for all that most batches have nothing of.
+        -- One look at each message, for all that most batches have nothing of. Those that are alike
+        -- and stand together need no second one to be sorted into sets.
         select min(n.topic) as first, max(n.topic) as last,
                bool_or(n.dedup_key is not null) as keyed, bool_or(n.headers ? 'route') as suggested,
-               bool_or(n.priority not between -1000 and 1000) as refused,
-               coalesce(bool_or(n.deliver_at = 'infinity'), false) as stored
+               min(n.priority) < -1000 or max(n.priority) > 1000 as refused,
+               coalesce(bool_or(n.deliver_at = 'infinity'), false) as stored,
+               min(n.id) as low, max(n.id) as high,
+               min(n.topic) = max(n.topic) and min(n.priority) = max(n.priority)
+               and max(n.id) - min(n.id) + 1 = count(*)
+               and not bool_or(n.dedup_key is not null or n.deliver_at is not null
+                               or n.expires_at is not null or n.group_key is not null) as alike
         into v_batch
         from new_message n;
         -- Headers repeat, and comparing them is cheaper than looking into them.
         perform pgq._refuse_message(0, h.headers)
-        from (select n.headers from new_message n group by n.headers) h
+        from (select n.headers from new_message n group by n.headers offset 0) h
         where jsonb_typeof(h.headers) <> 'object'
            or h.headers @? '$.*.type() ? (@ == "array" || @ == "object")';
         if v_batch.refused then
@@ -288,6 +294,12 @@ begin
                 continue topic when v_binding.version <> v_version;
                 v_queue := v_binding.queue;
                 v_matches := 0;
+                if v_batch.alike and v_binding.paths is null and v_queue.lane_keys is null then
+                    perform pgq._add_range(
+                        v_queue.queue_id, null, v_message.priority, false, 0, null, null, false,
+                        v_batch.low, v_batch.high, v_queue.set_size);
+                    v_matches := v_batch.high - v_batch.low + 1;
+                end if;
                 for v_group in
                     select n.priority, n.expires_at,
                            case when n.deliver_at > v_now then n.deliver_at end as due_at,
@@ -297,7 +309,8 @@ begin
                            n.group_key is not null as grouped,
                            array_agg(n.id order by n.id) as ids
                     from (
-                        select x.* from new_message x where v_ids is null and x.topic = v_topic
+                        select x.* from new_message x
+                        where v_matches = 0 and v_ids is null and x.topic = v_topic
                         union all
                         select m.* from unnest(v_ids) u (id) join pgq.message m on m.id = u.id
                     ) n
