@@ -34,7 +34,11 @@ def build(conn: Conn) -> None:
     ):
         conn.execute(statement)
     _publish(conn, "orders", 400, lambda n: {"order": 7000 + n, "amount": 20 + n % 180})
-    _publish(conn, "mails", 1240, lambda n: {"to": f"customer{n}@example.com", "template": "paid"})
+    conn.execute(
+        "insert into pgq.message (topic, headers, payload, published_at)"
+        " select 'mails', '{\"type\": \"paid\"}', jsonb_build_object('to', n || '@example.com'),"
+        " now() - interval '14 min' from generate_series(1, 1240) n"
+    )
     _publish(conn, "invoices", 60, lambda n: {"invoice": 90_000 + n})
     _publish(conn, "warehouse.eu", 25, lambda n: {"parcel": n, "weight": 1.5})
     conn.execute("select pgq.pause('invoices')")

@@ -89,7 +89,7 @@ class Dashboard:
         self.watchers = BoundedSemaphore(_MOST_WATCHERS)
         self._server = _Server((host, port), self)
         self.host, self.port = self._server.server_address[0], self._server.server_address[1]
-        self._thread = Thread(target=self._server.serve_forever, name="pgq-dashboard", daemon=True)
+        self._thread = Thread(target=self._serve, name="pgq-dashboard", daemon=True)
 
     @property
     def url(self) -> str:
@@ -100,6 +100,9 @@ class Dashboard:
         """Serve, in threads of its own."""
         self.feed.start()
         self._thread.start()
+
+    def _serve(self) -> None:
+        self._server.serve_forever(poll_interval=0.1)
 
     def close(self) -> None:
         """Stop serving; streams end."""
@@ -163,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer what is no proper request; nothing of it is repeated."""
         self.close_connection = True
         with suppress(OSError):
-            self._answer(HTTPStatus(code), {"error": {"message": message or explain}})
+            self._answer(HTTPStatus(code), {"error": {"message": HTTPStatus(code).phrase}})
 
     def do_GET(self) -> None:
         self._handle(self._get)

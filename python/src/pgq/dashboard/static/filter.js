@@ -15,6 +15,11 @@ const EXAMPLES = [
   ["either, or", '{"$or": [{"type": "paid"}, {"payload.vip": true}]}'],
   ["the age", '{"msg.published_at": {"$lt": {"$now": "-1 hour"}}}'],
 ];
+// What a person wants to know first, in this order; the rest is about how it is done.
+const WORDS = {
+  "matches now": "Ready now", "estimated cost": "A claim costs", advice: "Advice", "looks at": "Looks at", final: "Lanes decide",
+  lanes: "Lanes", "lanes kept": "Lanes kept",
+};
 let kept = '{\n  "type": "paid"\n}';
 let keptQueue = null;
 
@@ -25,6 +30,8 @@ export function view({ query }) {
   const marks = h("pre", { class: "marks", "aria-hidden": "true" });
   const verdict = h("div", { id: "verdict", role: "status", class: "verdict" });
   const words = h("dl", { class: "facts explain" });
+  const inner = h("dl", { class: "facts explain" });
+  const how = h("details", { hidden: true }, h("summary", {}, "How it is evaluated"), inner);
   const tried = h("ul", { class: "messages" });
   const triedTitle = h("h2", { hidden: true });
   const wordsTitle = h("h2", { hidden: true }, "What it means for this queue");
@@ -50,7 +57,7 @@ export function view({ query }) {
     verdict.replaceChildren(h("div", { class: "problem box" }, h("strong", {}, foreign(said.message)), go && h("span", {}, " at ", go),
       said.detail && h("p", { class: "mono" }, foreign(said.detail)), said.hint && h("p", { class: "hint" }, foreign(said.hint))));
     for (const part of [words, tried]) part.replaceChildren();
-    triedTitle.hidden = wordsTitle.hidden = true;
+    triedTitle.hidden = wordsTitle.hidden = how.hidden = true;
   }
 
   function right(found) {
@@ -60,7 +67,10 @@ export function view({ query }) {
     verdict.replaceChildren(h("p", { class: "good box" }, h("strong", {}, "A good filter. "),
       found.tested ? `${count(found.matched)} of the ${of} ${count(found.tested)} messages match.` : "There are no messages to try it on."));
     wordsTitle.hidden = false;
-    words.replaceChildren(...found.explained.map(({ item, value }) => h("div", {}, h("dt", {}, item), h("dd", {}, foreign(value ?? "–")))));
+    const fact = ({ item, value }) => h("div", {}, h("dt", {}, WORDS[item] ?? foreign(item)), h("dd", {}, foreign(value ?? "–")));
+    words.replaceChildren(...Object.keys(WORDS).flatMap((name) => found.explained.filter(({ item }) => item === name)).map(fact));
+    inner.replaceChildren(...found.explained.filter(({ item }) => !WORDS[item]).map(fact));
+    how.hidden = !inner.childElementCount;
     triedTitle.hidden = false;
     put(triedTitle, found.of === "newest" ? "Among the newest messages" : "Among the next messages");
     tried.replaceChildren(...found.messages.map((row) => h("li", { class: row.matches ? "match" : "miss" },
@@ -117,7 +127,7 @@ export function view({ query }) {
         h("section", {}, h("label", { class: "field" }, "Queue", select),
           h("label", { class: "field", for: "search" }, "Filter document"), h("div", { class: "editor" }, marks, area),
           h("div", { class: "examples" }, h("span", { class: "faint" }, "Examples:"), EXAMPLES.map(example)), verdict),
-        h("section", {}, wordsTitle, words, triedTitle, tried))),
+        h("section", {}, wordsTitle, words, how, triedTitle, tried))),
     update({ news }) {
       if (!news) return;
       const names = news.queues.map((row) => row.queue);

@@ -16,6 +16,7 @@ function rest(element, bar, item) {
   put(element, text);
   toggle(element, "bad", left !== null && left <= 0);
   toggle(element, "warn", left !== null && left > 0 && left < SOON);
+  bar.parentElement.hidden = left === null;
   const part = left === null ? 1 : Math.min(Math.max(left / Math.max(item.until - item.claimed, 1), 0), 1);
   bar.style.inlineSize = `${(100 * part).toFixed(1)}%`;
   bar.className = left !== null && left < SOON ? (left <= 0 ? "bad" : "warn") : "";

@@ -3,9 +3,12 @@
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
+/** An estimate says so. What is counted by rows is exact up to this many, whatever it is of. */
+const EXACT = 500;
+
 export function count(number, exact = true) {
   const text = Math.abs(number) < 1e6 ? whole.format(number) : short.format(number);
-  return exact ? text : "~" + text;
+  return exact || number <= EXACT ? text : "~" + text;
 }
 
 export function rate(number) {
@@ -30,11 +33,13 @@ export function span(seconds) {
     }
   }
   if (size >= 10 || size === 0) return `${Math.round(seconds)} s`;
-  return size >= 1 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds * 1000)} ms`;
+  return size >= 1 ? `${seconds.toFixed(1).replace(/\.0$/, "")} s` : `${Math.round(seconds * 1000)} ms`;
 }
 
-const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
-const other = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const today = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
+const other = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
+
+export const ago = (seconds) => (seconds < 1 ? "just now" : `${span(seconds)} ago`);
 
 export function moment(epoch) {
   const date = new Date(epoch * 1000);

@@ -5,7 +5,7 @@ import { act, confirm, problem, toast } from "./dialog.js";
 import { foreign, h, put } from "./dom.js";
 import { count, moment, plural, span } from "./format.js";
 import { state } from "./live.js";
-import { chip, empty, exactly, facts, heading, messageLink, queueLink, short, when, whole } from "./parts.js";
+import { chip, empty, exactly, facts, heading, queueLink, short, when, whole } from "./parts.js";
 
 const REASONS = {
   processing_error: "failed", max_attempts: "too many attempts", timeout: "lease ran out", expired: "expired", rejected: "rejected",
@@ -41,7 +41,7 @@ export function view({ query }) {
   let known = null; // how many there were when the list was made
   const chosen = new Map();
   const select = h("select", { "aria-label": "Queue", id: "search" });
-  const causes = h("ol", { class: "causes" });
+  const causes = h("ol", { class: "causes card" });
   const causesTitle = h("h2", {}, "Why");
   const list = h("ul", { class: "letters plain" });
   const none = empty("No dead letters.");
@@ -51,8 +51,8 @@ export function view({ query }) {
   const all = h("input", { type: "checkbox", "aria-label": "Choose all that are shown" });
   const said = h("span", { class: "chosen" });
   const button = (text, kind, run) => h("button", { type: "button", class: kind, onclick: run }, text);
-  const replayChosen = button("Replay", "primary", () => move("replay", [...chosen.values()]));
-  const discardChosen = button("Discard", "danger", () => move("discard", [...chosen.values()]));
+  const replayChosen = button("Replay chosen", "primary", () => move("replay", [...chosen.values()]));
+  const discardChosen = button("Discard chosen", "danger", () => move("discard", [...chosen.values()]));
   const replayAll = button("Replay all", "", () => moveAll("replay"));
   const discardAll = button("Discard all", "", () => moveAll("discard"));
   const tools = h("div", { class: "toolbar acts", role: "group", "aria-label": "What to do with them" },
@@ -139,8 +139,8 @@ export function view({ query }) {
       try {
         const found = await get("api/letter", { queue: row.queue, id: row.id });
         detail.replaceChildren(...whatItIs(found),
-          h("p", { class: "links" }, messageLink(row.id), queueLink(row.queue)),
-          ...(state.about?.writes ? [h("div", { class: "buttons" }, button("Discard", "danger", () => move("discard", [row])), button("Replay", "primary", () => move("replay", [row])))] : []));
+          h("div", { class: "toolbar whole" }, h("a", { href: `#/message/${row.id}` }, "Its history"), queueLink(row.queue), h("span", { class: "push" }),
+            state.about?.writes && [button("Discard", "danger", () => move("discard", [row])), button("Replay", "primary", () => move("replay", [row]))]));
       } catch (error) {
         detail.replaceChildren(problem(error));
       }
@@ -155,10 +155,9 @@ export function view({ query }) {
     causes.replaceChildren(...found.map((row) => {
       const bar = h("i", {});
       bar.style.inlineSize = `${(100 * row.size) / most}%`;
-      return h("li", {}, h("b", { class: "number" }, count(row.size)),
-        h("span", { class: "what" }, h("span", { class: "line" }, chip(reason(row.reason), "bad"), queue ? null : foreign(row.queue, { class: "where" }), h("span", { class: "faint push" }, when(row.last))),
-          h("span", { class: "clip" }, row.error ? foreign(row.error) : h("span", { class: "faint" }, "nobody has said why"))),
-        h("span", { class: "bar-line", "aria-hidden": "true" }, bar));
+      return h("li", {}, h("b", { class: "number" }, count(row.size)), h("span", { class: "bar-line", "aria-hidden": "true" }, bar),
+        h("span", { class: "clip" }, row.error ? foreign(row.error) : h("span", { class: "faint" }, "nobody has said why")),
+        h("span", { class: "line" }, chip(reason(row.reason), "bad"), queue ? null : foreign(row.queue, { class: "where" })), h("span", { class: "faint ago" }, when(row.last)));
     }));
     causesTitle.hidden = causes.hidden = !found.length;
   }

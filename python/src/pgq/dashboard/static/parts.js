@@ -1,7 +1,7 @@
 // Parts that several views show.
 
-import { foreign, h, seen } from "./dom.js";
-import { bytes, count, moment, precise, span } from "./format.js";
+import { foreign, h } from "./dom.js";
+import { ago, bytes, count, moment, precise } from "./format.js";
 import { now } from "./live.js";
 
 export const heading = (title, ...more) =>
@@ -17,7 +17,7 @@ export const messageLink = (id) => h("a", { href: `#/message/${id}`, class: "mon
 export const empty = (text) => h("p", { class: "empty" }, text);
 
 export const when = (epoch) =>
-  h("time", { datetime: precise(epoch), title: precise(epoch) }, `${span(Math.max(now() - epoch, 0))} ago`);
+  h("time", { datetime: precise(epoch), title: precise(epoch) }, ago(now() - epoch));
 
 export const exactly = (epoch) => h("time", { datetime: precise(epoch), title: precise(epoch) }, moment(epoch));
 
@@ -67,5 +67,3 @@ export function facts(rows) {
     .map(([name, value]) => h("div", {}, h("dt", {}, name),
       h("dd", {}, typeof value === "string" ? foreign(value) : value))));
 }
-
-export const title = (text) => seen(text);

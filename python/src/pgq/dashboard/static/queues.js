@@ -69,7 +69,7 @@ function line(row, past) {
     update(item) {
       const points = past().get(item.queue) ?? [];
       const end = now();
-      element.className = item.level ?? "";
+      element.className = item.mark ?? "";
       const state = [item.paused && "paused", item.mode === "archive" && "archive"].filter(Boolean).join();
       if (state !== kind) {
         kind = state;
@@ -98,13 +98,13 @@ function line(row, past) {
 export function view() {
   const found = h("ul", { class: "findings", "aria-label": "What needs attention" });
   const calm = h("p", { class: "calm", hidden: true }, h("span", { class: "sign", "aria-hidden": "true" }), "Nothing needs attention.");
-  const figures = { ready: figure("Ready"), leased: figure("In flight"), dead: figure("Dead letters"), published: figure("In per second"), acked: figure("Done per second") };
+  const figures = { ready: figure("Ready"), leased: figure("In flight"), dead: figure("Dead letters"), published: figure("In per s"), acked: figure("Done per s") };
   const body = h("tbody", { role: "rowgroup" });
   const none = empty("No queues yet. Make one: pgq create orders");
   const more = h("p", { class: "faint", hidden: true }, "There are more queues than are shown.");
   const search = h("input", { type: "search", placeholder: "Find a queue", "aria-label": "Find a queue", id: "search", value: wanted });
   const sort = h("select", { "aria-label": "Order" },
-    [["worst", "What needs attention first"], ["name", "By name"], ["ready", "Most ready first"], ["oldest", "Oldest first"], ["dead", "Most dead letters first"]]
+    [["worst", "Worst first"], ["name", "By name"], ["ready", "Most ready"], ["oldest", "Oldest"], ["dead", "Most dead letters"]]
       .map(([value, text]) => h("option", { value, selected: value === order }, text)));
   let latest = null;
   const columns = ["Queue", "Ready", "Oldest", "In / done per s", "Failed per s", "In flight", "Later", "Dead"];
@@ -116,9 +116,9 @@ export function view() {
     if (!state.news) return;
     latest = state;
     const { queues, findings } = state.news;
-    const levels = new Map();
-    for (const { queue, level } of findings) if (level === "bad" || !levels.has(queue)) levels.set(queue, level);
-    const level = (row) => ({ bad: 2, warn: 1 })[levels.get(row.queue)] ?? 0;
+    const marks = new Map(); // the worst is first
+    for (const { queue, level, kind } of findings) marks.set(queue, [...(marks.get(queue) ?? [level]), kind]);
+    const level = (row) => ({ bad: 2, warn: 1 })[marks.get(row.queue)?.[0]] ?? 0;
     keep(found, findings.slice(0, 12), (item) => `${item.kind} ${item.queue} ${item.text.split(":")[0]}`, finding);
     found.hidden = !findings.length;
     calm.hidden = findings.length > 0 || !queues.length || Boolean(state.news.trouble);
@@ -130,7 +130,7 @@ export function view() {
     toggle(figures.dead.value, "bad", queues.some((row) => row.dead));
     const shown = queues.filter((row) => row.queue.toLowerCase().includes(wanted.toLowerCase()));
     shown.sort((a, b) => ORDERS[order](a, b, level));
-    keep(body, shown.map((row) => ({ ...row, level: levels.get(row.queue) })), (row) => row.queue, (row) => line(row, () => latest.past));
+    keep(body, shown.map((row) => ({ ...row, mark: marks.get(row.queue)?.join(" ") })), (row) => row.queue, (row) => line(row, () => latest.past));
     table.hidden = !shown.length;
     none.hidden = shown.length > 0;
     put(none, queues.length ? "No queue has that in its name." : "No queues yet. Make one: pgq create orders");
