@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from playwright.sync_api import Browser, Page, Request
+from playwright.sync_api import Browser, Page, Request, expect
 
 from harness import chromium, shop
 from harness.server import Server
@@ -83,9 +83,7 @@ def ask(
         for name, value in (given | (headers or {})).items():
             if value is not None:
                 connection.putheader(name, value)
-        connection.endheaders(
-            content.encode() if isinstance(content, str) else content or None
-        )
+        connection.endheaders(content.encode() if isinstance(content, str) else content or None)
         answer = connection.getresponse()
         return Answer(answer.status, answer.headers, answer.read())
     finally:
@@ -97,7 +95,8 @@ BEARER: dict[str, str | None] = {"Authorization": f"Bearer {TOKEN}"}
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium, one for all tests."""
+    """Chromium, one for all tests; a busy machine may take its time."""
+    expect.set_options(timeout=20_000)
     with chromium.launch() as browser:
         yield browser
 

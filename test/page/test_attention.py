@@ -78,9 +78,7 @@ def test_leases_that_ran_out_or_never_will_are_told() -> None:
     ]
     endless = {"until": None, "endless": 1, "holder": None, "client": "10.0.0.7"}
     assert of(endless) == []
-    assert of(endless | {"claimed": -9000.0}) == [
-        "10.0.0.7 holds 7 messages without end, for 3 h"
-    ]
+    assert of(endless | {"claimed": -9000.0}) == ["10.0.0.7 holds 7 messages without end, for 3 h"]
 
 
 def test_the_worst_is_first() -> None:

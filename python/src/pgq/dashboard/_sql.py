@@ -181,15 +181,21 @@ _TRIED: Final[LiteralString] = (
     + _MATCHES
     + " as matches"
 )
-# What has just been published for a queue, delivered or not; needs EXECUTE on read_log.
+# What has just been published for a queue, delivered or not; needs EXECUTE on read_log. Patterns
+# are asked first: filters cost more.
 NEWEST: Final[LiteralString] = (
     "with s as materialized ("
     "select s.pattern, s.filter from pgq.subscription s where s.subscriber = %(queue)s)"
     + _TRIED
     + """
   from (select l.*
-          from (select max(x.id) as id from pgq.message x) newest
-         cross join lateral pgq.read_log(newest.id - %(log)s + 1, newest.id + 1) l
+          from (select l.*
+                  from (select max(x.id) as id from pgq.message x) newest
+                 cross join lateral pgq.read_log(newest.id - %(log)s + 1, newest.id + 1) l
+                 where l.topic = %(queue)s
+                    or exists (select from s where pgq.matches_topic(s.pattern, l.topic))
+                 order by l.id desc
+                 limit 5 * %(n)s) l
          where l.topic = %(queue)s
             or exists (select from s
                         where pgq.matches_topic(s.pattern, l.topic)

@@ -31,7 +31,7 @@ _CONNECTIONS = 4
 _SHORT = 400
 _LONG = 100_000
 _NEWEST = 200
-_LOG = 1000
+_LOG = 5000
 _CAUSES = 500
 
 
@@ -40,7 +40,7 @@ class Session:
 
     def __init__(self, dsn: str, *, writes: bool = False) -> None:
         # Behind a pooler the next transaction may have another session: nothing is prepared.
-        self._conn: _Conn = psycopg.connect(
+        self._conn = _Conn.connect(
             dsn,
             autocommit=True,
             row_factory=dict_row,
@@ -93,6 +93,7 @@ class Database:
         self._dsn = dsn
         self._idle: list[Session] = []
         self._lock = Lock()
+        self._closed = False
         self._places = BoundedSemaphore(_CONNECTIONS)
 
     def session(self) -> Session:
@@ -158,9 +159,11 @@ class Database:
         with self._reader() as session:
             explained = session.rows(_sql.EXPLAIN, values)
             try:
-                tried, of = session.rows(_sql.NEWEST, values), "newest"
+                tried = session.rows(_sql.NEWEST, values)
             except psycopg.errors.InsufficientPrivilege:
-                tried, of = session.rows(_sql.COMING, values), "next"
+                tried = []
+            of = "newest" if tried else "next"
+            tried = tried or session.rows(_sql.COMING, values)
         return {
             "explained": explained,
             "of": of,
@@ -178,9 +181,7 @@ class Database:
         named = None if ids is None else json.dumps(F.msg.id.in_(ids).document)
         session = Session(self._dsn, writes=True)
         try:
-            row = session.row(
-                statements[what], {"queue": queue, "filter": named, "n": ACT_AT_MOST}
-            )
+            row = session.row(statements[what], {"queue": queue, "filter": named, "n": ACT_AT_MOST})
         finally:
             session.close()
         return 0 if row is None else int(row[what])
@@ -188,6 +189,7 @@ class Database:
     def close(self) -> None:
         """Close what is open."""
         with self._lock:
+            self._closed = True
             for session in self._idle:
                 session.close()
             self._idle.clear()
@@ -204,8 +206,10 @@ class Database:
             try:
                 yield session
             finally:
-                if session.usable:
-                    with self._lock:
+                with self._lock:
+                    if self._closed:
+                        session.close()
+                    elif session.usable:
                         self._idle.append(session)
 
 

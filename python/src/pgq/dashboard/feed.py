@@ -27,6 +27,7 @@ POINTS = 150
 # The poller may use this part of one connection's time, and asks less often when nobody looks.
 _SHARE = 0.1
 _IDLE = 5
+_KEPT = ("ready", "oldest", "published", "acked", "failed", "dead")
 
 
 class Feed:
@@ -119,8 +120,7 @@ class Feed:
             past = {}
             for row in sample["queues"]:
                 line = self._past.get(row["queue"], deque(maxlen=POINTS))
-                values = (row[name] for name in ("ready", "oldest", "published", "acked"))
-                line.append(Point(at, *values, row["failed"], row["dead"]))
+                line.append(Point(at, **{name: row[name] for name in _KEPT}))
                 past[row["queue"]] = line
             self._past = past  # without those of queues that are gone
             sample["findings"] = findings(sample["queues"], sample["holders"], past, at)
@@ -130,8 +130,6 @@ class Feed:
     def _publish(self, trouble: dict[str, Any] | None) -> None:
         """Wake everybody who waits for news; the last sample stays while there is trouble."""
         with self._changed:
-            self._news = json.dumps(
-                self._sample | {"trouble": trouble, "interval": self._interval}
-            )
+            self._news = json.dumps(self._sample | {"trouble": trouble, "interval": self._interval})
             self._number += 1
             self._changed.notify_all()

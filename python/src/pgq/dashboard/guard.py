@@ -85,7 +85,8 @@ class Guard:
         except CookieError:
             return False
         return any(
-            name.startswith("pgq_") and hmac.compare_digest(morsel.value.encode(), self._pass.encode())
+            name.startswith("pgq_")
+            and hmac.compare_digest(morsel.value.encode(), self._pass.encode())
             for name, morsel in jar.items()
         )
 

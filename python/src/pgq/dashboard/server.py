@@ -58,7 +58,7 @@ class _File:
 def _static() -> dict[str, _File]:
     """Return the files of the page by their paths; there are no others to be had."""
     files = {}
-    for entry in resources.files(__package__).joinpath("static").iterdir():
+    for entry in resources.files("pgq.dashboard").joinpath("static").iterdir():
         content = entry.read_bytes()
         kind = mimetypes.guess_type(entry.name)[0] or "application/octet-stream"
         if kind.startswith("text/"):
@@ -83,17 +83,21 @@ class Dashboard:
     ) -> None:
         self.guard = guard or Guard()
         self.database = Database(dsn)
-        self.server_facts = self.database.server()
         self.feed = Feed(self.database, interval)
         self.files = _static()
         self.watchers = BoundedSemaphore(_MOST_WATCHERS)
         self._server = _Server((host, port), self)
-        self.host, self.port = self._server.server_address[0], self._server.server_address[1]
+        self.host, self.port = self._server.address
+        try:
+            self.server_facts = self.database.server()
+        except BaseException:
+            self._server.server_close()
+            raise
         self._thread = Thread(target=self._serve, name="pgq-dashboard", daemon=True)
 
     @property
     def url(self) -> str:
-        host = f"[{self.host}]" if ":" in str(self.host) else self.host
+        host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/"
 
     def start(self) -> None:
@@ -109,6 +113,7 @@ class Dashboard:
         self.feed.stop()
         self._server.shutdown()
         self._server.server_close()
+        self._server.hang_up()
         self.database.close()
 
 
@@ -122,6 +127,7 @@ class _Server(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         self.dashboard = dashboard
         self._places = BoundedSemaphore(_MOST_CONNECTIONS)
+        self._open: set[socket.socket] = set()
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
@@ -130,26 +136,37 @@ class _Server(ThreadingHTTPServer):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = self.server_address[0], self.server_address[1]
+        self.server_name, self.server_port = self.address
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        self._open.add(request)
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._open.discard(request)
             self._places.release()
+
+    def hang_up(self) -> None:
+        """End the connections that browsers keep for their next request."""
+        for request in list(self._open):
+            with suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         logger.debug("a connection has failed", exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
     protocol_version = "HTTP/1.1"
     timeout = _PATIENCE
     # Headers and body in one packet, and no wait for what is behind them.
@@ -206,11 +223,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _page(self) -> Dashboard:
+        assert isinstance(self.server, _Server)
         return self.server.dashboard
 
     @property
     def _guard(self) -> Guard:
-        return self.server.dashboard.guard
+        return self._page.guard
 
     # Looking
 

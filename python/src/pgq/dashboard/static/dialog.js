@@ -18,13 +18,17 @@ function open(title, content, buttons, { danger = false } = {}) {
   return dialog;
 }
 
+// Not a submit button: Enter in a field must not mean no.
+const cancel = (properties) =>
+  h("button", { type: "button", class: "quiet", onclick: (event) => event.target.closest("dialog").close("no"), ...properties }, "Cancel");
+
 const answered = (dialog) =>
   new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes")));
 
 /** Ask; with a word, it has to be typed first. */
 export function confirm({ title, text, action, danger = false, word = null }) {
   const yes = h("button", { value: "yes", class: danger ? "danger" : "primary", disabled: word !== null }, action);
-  const no = h("button", { value: "no", class: "quiet", autofocus: word === null }, "Cancel");
+  const no = cancel({ autofocus: word === null });
   const field = word === null ? null : h("input", {
     type: "text", autocomplete: "off", autofocus: true, spellcheck: "false",
     oninput: (event) => { yes.disabled = event.target.value !== word; },
@@ -38,13 +42,12 @@ export function confirm({ title, text, action, danger = false, word = null }) {
 export async function askToken(why) {
   const field = h("input", { type: "password", autocomplete: "off", autofocus: true, required: true });
   const problem = h("p", { class: "problem", role: "alert" });
-  const no = h("button", { value: "no", class: "quiet", formnovalidate: true }, "Cancel");
+  const no = cancel({});
   const yes = h("button", { value: "yes", class: "primary" }, "Go on");
   const content = h("div", {}, h("p", {}, why, " The command ", h("code", {}, "pgq dashboard"), " has printed it."),
     h("label", {}, "Token", field), problem);
   const dialog = open("The token is needed", content, [no, yes]);
   dialog.querySelector("form").addEventListener("submit", async (event) => {
-    if (event.submitter === no) return;
     event.preventDefault();
     try {
       await post("api/session", {}, { secret: field.value });
