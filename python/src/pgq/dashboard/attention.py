@@ -55,22 +55,22 @@ def _of_queue(queue: Row, past: Sequence[Point]) -> list[Finding]:
 
     ready, oldest = queue["ready"], queue["oldest"] or 0.0
     acked, failed, published = queue["acked"], queue["failed"], queue["published"]
-    about = "" if queue["exact"] else "about "
+    waiting = _count(ready) if queue["exact"] else f"about {_count(float(f'{ready:.2g}'))}"
     if queue["mode"] == "queue" and ready > 0:
         if queue["paused"]:
-            tell("warn", "paused", f"is paused with {about}{_count(ready)} ready")
+            tell("warn", "paused", f"is paused with {waiting} ready")
         elif oldest > _STALLED and queue["leased"] == 0 and acked == 0 and failed == 0:
             tell(
                 "bad",
                 "stalled",
-                f"nobody consumes it: {about}{_count(ready)} ready, the oldest for {span(oldest)}",
+                f"nobody consumes it: {waiting} ready, the oldest for {span(oldest)}",
             )
         elif _grows(queue, past):
             tell(
                 "bad" if oldest > _LATE else "warn",
                 "grows",
-                f"grows: {_rate(published)} in, {_rate(acked)} done; {about}{_count(ready)} "
-                f"ready, the oldest for {span(oldest)}",
+                f"grows: {_rate(published)} in, {_rate(acked)} done; {waiting} ready, "
+                f"the oldest for {span(oldest)}",
             )
         elif oldest > _LATE:
             tell("warn", "late", f"is late: the oldest message waits for {span(oldest)}")
@@ -113,8 +113,8 @@ def _of_holder(holder: Row, now: float) -> list[Finding]:
     return []
 
 
-def _count(number: int) -> str:
-    return f"{number:,}"
+def _count(number: float) -> str:
+    return f"{number:,.0f}"
 
 
 def _rate(number: float) -> str:

@@ -15,6 +15,15 @@ const EXAMPLES = [
   ["either, or", '{"$or": [{"type": "paid"}, {"payload.vip": true}]}'],
   ["the age", '{"msg.published_at": {"$lt": {"$now": "-1 hour"}}}'],
 ];
+const SHEET = [
+  ['{"type": "paid"}', "a header has this value"],
+  ['{"type": ["paid", "refund"]}', "one of these"],
+  ['{"payload.amount": {"$gte": 50, "$lt": 90}}', "a range, in the payload"],
+  ['{"region": {"$like": "eu-%"}}', "also $prefix, $suffix, $regex, $wildcard"],
+  ['{"vip": {"$exists": true}}', "it is there at all"],
+  ['{"$or": [{"a": 1}, {"b": 2}]}', "also $and, $nor, $not"],
+  ['{"msg.priority": {"$gt": 0}}', "the message's own fields"],
+];
 // What a person wants to know first, in this order; the rest is about how it is done.
 const WORDS = {
   "matches now": "Ready now", "estimated cost": "A claim costs", advice: "Advice", "looks at": "Looks at", final: "Lanes decide",
@@ -35,6 +44,8 @@ export function view({ query }) {
   const tried = h("ul", { class: "messages" });
   const triedTitle = h("h2", { hidden: true });
   const wordsTitle = h("h2", { hidden: true }, "What it means for this queue");
+  const sheet = h("section", { hidden: true }, h("h2", {}, "What can be asked"),
+    h("dl", { class: "sheet" }, SHEET.map(([text, meaning]) => h("div", {}, h("dt", {}, h("code", {}, text)), h("dd", {}, meaning)))));
   let timer = null;
   let pending = null;
   let ticket = 0;
@@ -58,6 +69,7 @@ export function view({ query }) {
       said.detail && h("p", { class: "mono" }, foreign(said.detail)), said.hint && h("p", { class: "hint" }, foreign(said.hint))));
     for (const part of [words, tried]) part.replaceChildren();
     triedTitle.hidden = wordsTitle.hidden = how.hidden = true;
+    sheet.hidden = false;
   }
 
   function right(found) {
@@ -66,6 +78,7 @@ export function view({ query }) {
     const of = found.of === "newest" ? "newest" : "next";
     verdict.replaceChildren(h("p", { class: "good box" }, h("strong", {}, "A good filter. "),
       found.tested ? `${count(found.matched)} of the ${of} ${count(found.tested)} messages match.` : "There are no messages to try it on."));
+    sheet.hidden = true;
     wordsTitle.hidden = false;
     const fact = ({ item, value }) => h("div", {}, h("dt", {}, WORDS[item] ?? foreign(item)), h("dd", {}, foreign(value ?? "–")));
     words.replaceChildren(...Object.keys(WORDS).flatMap((name) => found.explained.filter(({ item }) => item === name)).map(fact));
@@ -127,7 +140,7 @@ export function view({ query }) {
         h("section", {}, h("label", { class: "field" }, "Queue", select),
           h("label", { class: "field", for: "search" }, "Filter document"), h("div", { class: "editor" }, marks, area),
           h("div", { class: "examples" }, h("span", { class: "faint" }, "Examples:"), EXAMPLES.map(example)), verdict),
-        h("section", {}, wordsTitle, words, how, triedTitle, tried))),
+        h("section", {}, wordsTitle, words, how, triedTitle, tried, sheet))),
     update({ news }) {
       if (!news) return;
       const names = news.queues.map((row) => row.queue);

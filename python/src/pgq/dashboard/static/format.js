@@ -7,8 +7,8 @@ const short = new Intl.NumberFormat("en", { notation: "compact", maximumFraction
 const EXACT = 500;
 
 export function count(number, exact = true) {
-  const text = Math.abs(number) < 1e6 ? whole.format(number) : short.format(number);
-  return exact || number <= EXACT ? text : "~" + text;
+  if (!exact && number > EXACT) return "~" + short.format(number);
+  return number < 1e6 ? whole.format(number) : short.format(number);
 }
 
 export function rate(number) {
