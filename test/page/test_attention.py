@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from pgq.dashboard.attention import Point, findings, span
+from pgq.dashboard.data import Database
+from pgq.dashboard.feed import Feed
 
 CALM: dict[str, Any] = {
     "queue": "orders", "mode": "queue", "paused": False, "ready": 40, "scheduled": 0, "leased": 5,
@@ -65,6 +68,21 @@ def test_new_dead_letters_are_told_and_old_ones_are_not() -> None:
     past = [point(700, dead=3), point(1000, dead=3)]
     assert told({"dead": 3}, past) == []
     assert told({"dead": 4}, past) == [("bad", "dead")]
+
+
+def test_an_estimate_is_made_steadier_and_a_count_is_not() -> None:
+    feed = Feed(Database(""), 1.0)
+    guesses = [5000, 90_000, 5200, 0, 5100, 5050, 30_000]
+    calmed = []
+    for number, guess in enumerate(guesses):
+        row = CALM | {"ready": guess, "exact": False}
+        feed._learn({"at": float(number), "queues": [row], "holders": []})
+        calmed.append(row["ready"])
+    assert calmed[-4:] == [5100, 5100, 5075, 5100]
+    exact = dict(CALM)
+    feed._learn({"at": 9.0, "queues": [exact], "holders": []})
+    assert exact["ready"] == 40
+    assert [point[1] for point in json.loads(feed.past())["past"]["orders"]][-1] == 40
 
 
 def test_leases_that_ran_out_or_never_will_are_told() -> None:

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import astuple
+from statistics import median
 from threading import Condition, Thread
 from typing import Any
 
@@ -27,6 +28,9 @@ POINTS = 150
 # The poller may use this part of one connection's time, and asks less often when nobody looks.
 _SHARE = 0.1
 _IDLE = 5
+# An estimate is the median of so many: what is ready in a small part of a large table is guessed
+# from few pages.
+_GUESSES = 9
 _KEPT = ("ready", "oldest", "published", "acked", "failed", "dead")
 
 
@@ -42,6 +46,7 @@ class Feed:
         self._watchers = 0
         self._stopped = False
         self._past: dict[str, deque[Point]] = {}
+        self._guesses: dict[str, deque[int]] = {}
         self._sample: dict[str, Any] = {"queues": [], "holders": [], "findings": [], "at": None}
         self._news = ""
         self._thread = Thread(target=self._run, name="pgq-dashboard-poller", daemon=True)
@@ -118,6 +123,7 @@ class Feed:
         at = float(sample["at"])
         with self._changed:
             past = {}
+            self._calm(sample["queues"])
             for row in sample["queues"]:
                 line = self._past.get(row["queue"], deque(maxlen=POINTS))
                 line.append(Point(at, **{name: row[name] for name in _KEPT}))
@@ -126,6 +132,17 @@ class Feed:
             sample["findings"] = findings(sample["queues"], sample["holders"], past, at)
             self._sample = sample
             self._publish(None)
+
+    def _calm(self, queues: list[dict[str, Any]]) -> None:
+        """Make estimates steadier, and forget them where counts are exact."""
+        guesses = {}
+        for row in queues:
+            if not row["exact"]:
+                line = self._guesses.get(row["queue"], deque(maxlen=_GUESSES))
+                line.append(row["ready"])
+                guesses[row["queue"]] = line
+                row["ready"] = round(median(line))
+        self._guesses = guesses
 
     def _publish(self, trouble: dict[str, Any] | None) -> None:
         """Wake everybody who waits for news; the last sample stays while there is trouble."""
