@@ -230,6 +230,12 @@ def test_a_private_page_asks_for_the_token_before_it_shows_anything(
     question.get_by_label("Token").fill(TOKEN)
     page.keyboard.press("Enter")
     expect(row(page, "orders")).to_be_visible()
+    # Started anew it does not know the browser any more, but the token.
+    served.close()
+    expect(page.locator("#trouble")).to_be_visible()
+    serve(port=served.port, private=True)
+    expect(page.locator("#trouble")).to_be_hidden()
+    expect(row(page, "orders")).to_be_visible()
 
 
 @pytest.mark.parametrize("writes", [False, True])
@@ -503,3 +509,21 @@ UNNAMED = """
     .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim() || e.labels?.length))
     .map((e) => e.outerHTML.slice(0, 100))
 """
+
+
+def test_a_page_that_nobody_sees_asks_for_nothing(
+    night: Conn, serve: Serve, open_page: Open
+) -> None:
+    served = serve()
+    page = open_page(served)
+    page.clock.install()
+    hidden = "Object.defineProperty(document, 'hidden', {{value: {}, configurable: true}});"
+    changed = "document.dispatchEvent(new Event('visibilitychange'))"
+    page.evaluate(hidden.format("true") + changed)
+    page.clock.fast_forward(11_000)
+    while served.feed.watchers:
+        served.feed.wait(1 << 60, 0.1)
+    page.evaluate(hidden.format("false") + changed)
+    night.execute("select pgq.create_queue('meanwhile')")
+    expect(row(page, "meanwhile")).to_be_visible()
+    assert served.feed.watchers == 1

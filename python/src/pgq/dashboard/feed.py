@@ -65,6 +65,10 @@ class Feed:
     def stopped(self) -> bool:
         return self._stopped
 
+    @property
+    def watchers(self) -> int:
+        return self._watchers
+
     def enter(self) -> None:
         """Somebody looks: from now on the sample is kept fresh."""
         with self._changed:

@@ -12,6 +12,7 @@ export const state = {
 
 const listeners = new Set();
 const MOST_POINTS = 150;
+const LEAVE = 10_000;
 let source = null;
 let retry = null;
 
@@ -82,15 +83,26 @@ export function connect() {
                     if (!(error instanceof Failure)) throw error;
                 }
                 tell();
-                if (state.about?.private && !state.about.reader) return;
+                // Started anew, it does not know us any more: show the token again, or ask for it.
+                if (state.about?.private && !state.about.reader) return location.reload();
                 connect();
             }, 1000);
         }
     });
 }
 
-// A page that nobody sees asks for nothing.
+// A page that nobody sees asks for nothing, and leaves its connection to others: a browser has only
+// a few of them for all pages of a server.
+let leaving = null;
 document.addEventListener("visibilitychange", () => {
-    if (document.hidden || !source) return;
-    if (source.readyState === EventSource.CLOSED) connect();
+    clearTimeout(leaving);
+    if (document.hidden) {
+        leaving = setTimeout(() => {
+            clearTimeout(retry);
+            source?.close();
+            source = null;
+        }, LEAVE);
+    } else if (source?.readyState !== EventSource.OPEN) {
+        connect();
+    }
 });
