@@ -99,7 +99,8 @@ def _grows(queue: Row, past: Sequence[Point]) -> bool:
 
 def _of_holder(holder: Row, now: float) -> list[Finding]:
     who = holder["holder"] or holder["client"] or "an unnamed consumer"
-    common = {"level": "warn", "queue": holder["queue"]}
+    named = [holder["holder"], holder["client"]]
+    common = {"level": "warn", "queue": holder["queue"], "who": named}
     size = _count(holder["size"])
     if holder["expired"]:
         text = (

@@ -66,7 +66,13 @@ export function confirm({ title, text, action, danger = false, word = null }) {
         "div",
         {},
         h("p", {}, text),
-        field && h("label", {}, "To go on, type ", foreign(word, { class: "mono" }), field),
+        field &&
+            h(
+                "label",
+                {},
+                h("span", {}, "To go on, type ", foreign(word, { class: "mono" })),
+                field,
+            ),
     );
     return answered(open(title, content, [no, yes], { danger }));
 }

@@ -123,11 +123,11 @@ const theme = {
         if (chosen) document.documentElement.dataset.theme = chosen;
     },
     turn: () => {
-    const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-    const dark = (localStorage.getItem("pgq-theme") ?? system) === "dark";
-    localStorage.setItem("pgq-theme", dark ? "light" : "dark");
-    theme.apply();
-  },
+        const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+        const dark = (localStorage.getItem("pgq-theme") ?? system) === "dark";
+        localStorage.setItem("pgq-theme", dark ? "light" : "dark");
+        theme.apply();
+    },
 };
 
 document.addEventListener("keydown", (event) => {

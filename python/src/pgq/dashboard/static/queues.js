@@ -13,6 +13,7 @@ const ORDERS = {
     oldest: (a, b) => (b.oldest ?? -1) - (a.oldest ?? -1) || a.queue.localeCompare(b.queue),
     dead: (a, b) => b.dead - a.dead || a.queue.localeCompare(b.queue),
 };
+const MOST_FINDINGS = 12;
 let wanted = "";
 let order = "worst";
 
@@ -139,6 +140,7 @@ function line(row, past) {
 
 export function view() {
     const found = h("ul", { class: "findings", "aria-label": "What needs attention" });
+    const others = h("p", { class: "lead", hidden: true });
     const calm = h(
         "p",
         { class: "calm", hidden: true },
@@ -215,10 +217,12 @@ export function view() {
         const level = (row) => ({ bad: 2, warn: 1 })[marks.get(row.queue)?.[0]] ?? 0;
         keep(
             found,
-            findings.slice(0, 12),
-            (item) => `${item.kind} ${item.queue} ${item.text.split(":")[0]}`,
+            findings.slice(0, MOST_FINDINGS),
+            (item) => JSON.stringify([item.kind, item.queue, item.who]),
             finding,
         );
+        others.hidden = findings.length <= MOST_FINDINGS;
+        put(others, `And ${findings.length - MOST_FINDINGS} more: see the signs below.`);
         found.hidden = !findings.length;
         calm.hidden = findings.length > 0 || !queues.length || Boolean(state.news.trouble);
         for (const [name, { value }] of Object.entries(figures)) {
@@ -267,6 +271,7 @@ export function view() {
             {},
             heading("Queues"),
             found,
+            others,
             calm,
             h(
                 "dl",
