@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -241,6 +242,29 @@ def test_what_is_no_http_is_answered_and_forgotten(served: Dashboard) -> None:
     assert said
     assert b"script" not in said
     assert ask(served, "GET", "/api/about").status == 200
+
+
+def test_what_comes_with_a_question_does_not_become_another_one(served: Dashboard) -> None:
+    inner = b"GET /api/letters HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as line:
+        length = str(len(inner)).encode()
+        head = b"GET /api/about HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + length
+        line.sendall(head + b"\r\n\r\n" + inner)
+        said = b""
+        with suppress(ConnectionResetError):
+            while part := line.recv(65536):
+                said += part
+    assert said.count(b"HTTP/1.1 200 OK") == 1
+
+
+def test_a_moment_that_never_comes_is_none(serve: Serve, db: Conn) -> None:
+    db.execute("select pgq.create_queue('orders')")
+    db.execute(
+        "insert into pgq.message (topic, payload, expires_at) values ('orders', '1', 'infinity')"
+    )
+    answer = ask(serve(), "GET", "/api/message?id=1")
+    assert answer.json["message"]["expires"] is None
+    assert b"Infinity" not in answer.body
 
 
 def test_the_database_says_what_is_wrong(serve: Serve, db: Conn) -> None:

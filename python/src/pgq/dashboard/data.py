@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite
 from threading import BoundedSemaphore, Lock
 from typing import Any, LiteralString
 
@@ -59,7 +60,8 @@ class Session:
         """Return what a statement in a transaction of its own gives."""
         with self._conn.transaction():
             self._conn.execute(_sql.PATIENCE, [f"{self._seconds}s"])
-            return self._conn.execute(query, values).fetchall()
+            found = self._conn.execute(query, values).fetchall()
+        return [{name: _finite(value) for name, value in row.items()} for row in found]
 
     def row(self, query: LiteralString, values: Any = None) -> Row | None:
         rows = self.rows(query, values)
@@ -211,6 +213,11 @@ class Database:
                         session.close()
                     elif session.usable:
                         self._idle.append(session)
+
+
+def _finite(value: Any) -> Any:
+    """Return a value that JSON has: a moment that never comes is none."""
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _answers(session: Session) -> bool:

@@ -197,6 +197,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _handle(self, answer: Callable[[str], None]) -> None:
         """Answer a request, or say why not."""
         path = urlsplit(self.path).path
+        if self.command != "POST" and self._has_body():
+            self.close_connection = True  # what is not read must not become the next request
         try:
             if not self._guard.knows_host(self.headers):
                 raise Refused(
@@ -365,6 +367,9 @@ class _Handler(BaseHTTPRequestHandler):
                 "the token is missing or wrong",
                 "The command pgq dashboard has printed it when it started.",
             )
+
+    def _has_body(self) -> bool:
+        return "Transfer-Encoding" in self.headers or "Content-Length" in self.headers
 
     def _body(self) -> dict[str, Any]:
         length = self.headers.get("Content-Length", "")
