@@ -67,6 +67,14 @@ test-upgrade: $(pgq_venv)/test.stamp build ## upgrade, dump, restore (ACCEPT=1 r
 test-python: $(pgq_venv)/test.stamp build ## the Python package (ACCEPT=1 records the output in the documentation)
 	@$(pgq_run) python --only '$(ONLY)' $(if $(ACCEPT),--accept)
 
+.PHONY: test-page
+test-page: $(pgq_venv)/test.stamp build ## the web page, in Chromium (fetched if missing)
+	@$(pgq_run) page --only '$(ONLY)'
+
+.PHONY: pictures
+pictures: $(pgq_venv)/test.stamp build ## photograph the web page for python/DASHBOARD.md
+	@$(pgq_py) test/page/pictures.py
+
 .PHONY: test-chaos
 test-chaos: $(pgq_venv)/test.stamp build ## long: 200 server crashes, a million messages, failovers
 	@$(pgq_run) chaos failover --crashes $(or $(CRASHES),200) --messages $(or $(MESSAGES),1000000) \

@@ -48,6 +48,7 @@ def main() -> int:
         "python": partial(
             pytest_suite.run, directory="python", pattern=options.only, accept=options.accept
         ),
+        "page": partial(pytest_suite.run, directory="page", pattern=options.only),
         "chaos": partial(chaos.run, crashes=options.crashes, messages=options.messages),
         "failover": partial(failover.run, rounds=options.rounds),
         "spark": partial(

@@ -36,7 +36,11 @@ begin
             continue when v_row.expires_at <= v_now;
             return query
                 select m.* from unnest(v_row.ids) r
-                join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+                cross join lateral (
+                    -- Apart: a join would be done by walking through the whole log in its order.
+                    select e.* from pgq.message e
+                    where e.id >= lower(r) and e.id < upper(r) offset 0
+                ) m
                 where pgq._test_filter(
                     v_filter.path, v_filter.scope, m.headers, m.payload, m.topic, m.priority,
                     m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,

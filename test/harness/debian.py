@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,11 +25,29 @@ class PackageError(RuntimeError):
     """A package could not be had; the message is what apt said."""
 
 
+Download = Callable[[Sequence[str], Path, list[str]], None]
+
+
 def unpack(name: str, *packages: str) -> Path:
     """Return the directory into which the packages have been unpacked, fetching them once.
 
     In package names ``{major}`` stands for the newest PostgreSQL that has all of them here.
     """
+    return _unpack(name, packages, _download)
+
+
+def unpack_with_dependencies(name: str, *packages: str) -> Path:
+    """Do the same with everything that the packages need and this machine has not got."""
+    return _unpack(name, packages, _download_missing)
+
+
+def libraries(tree: Path) -> str:
+    """Return LD_LIBRARY_PATH for programs of unpacked packages."""
+    found = {file.parent for top in ("lib", "usr/lib") for file in tree.glob(f"{top}/**/*.so*")}
+    return ":".join(map(str, sorted(found)))
+
+
+def _unpack(name: str, packages: Sequence[str], download: Download) -> Path:
     target = CACHE / "debian" / name
     if target.is_dir():
         return target
@@ -41,12 +59,12 @@ def unpack(name: str, *packages: str) -> Path:
         downloads.mkdir()
         tree.mkdir()
         try:
-            _download(packages, downloads, [])
+            download(packages, downloads, [])
         except PackageError:
             # No package lists here, or old ones: fetch lists of our own, not the system's.
             own = _own_lists()
             _run(["apt-get", "-q", *own, "update"], downloads)
-            _download(packages, downloads, own)
+            download(packages, downloads, own)
         for package in downloads.glob("*.deb"):
             _run(["dpkg-deb", "-x", str(package), str(tree)], downloads)
         try:
@@ -80,16 +98,31 @@ def _own_lists() -> list[str]:
     return ["-o", f"Dir::State::lists={state}/lists", "-o", f"Dir::Cache={state}"]
 
 
-def _download(packages: tuple[str, ...], target: Path, options: list[str]) -> None:
+def _download(packages: Sequence[str], target: Path, options: list[str]) -> None:
     known = set(_run(["apt-cache", *options, "pkgnames"], target).split())
     majors = {int(m) for name in known for m in re.findall(r"^postgresql-(\d+)$", name)}
     for major in sorted(majors, reverse=True):
         names = [package.replace("{major}", str(major)) for package in packages]
         if known.issuperset(names):
-            sandbox = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
-            _run(["apt-get", "-q", *sandbox, *options, "download", *names], target)
+            _download_these(names, target, options)
             return
     raise PackageError(f"apt knows no {', '.join(packages)}")
+
+
+def _download_missing(packages: Sequence[str], target: Path, options: list[str]) -> None:
+    simulate = ["apt-get", "-q", *options, "--simulate", "--no-install-recommends", "install"]
+    plan = _run([*simulate, *packages], target)
+    found = re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", plan, re.MULTILINE)
+    names = {name: f"{name}={version}" for name, version in found}
+    # What is installed in the newest version is not in the plan, but must be in the tree.
+    _download_these([names.pop(name, name) for name in packages], target, options)
+    if names:
+        _download_these(list(names.values()), target, options)
+
+
+def _download_these(names: Sequence[str], target: Path, options: list[str]) -> None:
+    sandbox = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+    _run(["apt-get", "-q", *sandbox, *options, "download", *names], target)
 
 
 def _run(command: list[str], cwd: Path) -> str:

@@ -37,6 +37,7 @@ def test_the_wheel_carries_the_extension(wheel: Path) -> None:
     for file in ("pgq.control", f"pgq--{__version__}.sql", "pgq-plain.sql"):
         assert f"pgq/extension/{file}" in names
     assert "pgq/py.typed" in names
+    assert {"pgq/dashboard/static/index.html", "pgq/dashboard/static/page.js"} <= names
     points = zipfile.ZipFile(wheel).read(f"pgq_client-{__version__}.dist-info/entry_points.txt")
     assert "pgq = pgq.cli:main" in points.decode()
 

@@ -12,6 +12,7 @@ import psycopg
 from pgq import __version__
 from pgq.cli import (
     bench,
+    dashboard,
     dead_letters,
     doctor,
     filters,
@@ -54,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     commands.parser.add_argument("--version", action="version", version=f"pgq {__version__}")
     modules = (
         *(install, queues, publish, lease, work, look, dead_letters, filters, doctor, spark),
-        *(metrics, bench),
+        *(metrics, dashboard, bench),
     )
     for module in modules:
         module.add(commands)

@@ -1,0 +1,217 @@
+"""Every statement that the page speaks; each one reads no more than it shows."""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+
+PATIENCE: Final = "select set_config('statement_timeout', %s, true)"
+
+# For everybody who looks, again and again
+
+NOW: Final = "select extract(epoch from pgq.now())::float8"
+SERVER: Final = """
+select current_database() as database, current_user as role, pgq.version() as version,
+       current_setting('server_version') as server, pg_is_in_recovery() as standby
+"""
+QUEUES: Final = """
+select s.queue, s.mode, s.paused, s.ready, s.scheduled, s.leased, s.waiting, s.dead, s.exact,
+       extract(epoch from s.oldest_age)::float8 as oldest,
+       extract(epoch from s.next_due_at)::float8 as next_due,
+       s.published_per_second as published, s.acked_per_second as acked,
+       s.failed_per_second as failed
+  from pgq.queue_stats s
+ order by s.queue
+ limit %s
+"""
+HOLDERS: Final = """
+select l.holder, host(l.client) as client, l.queue, count(*) as leases, sum(l.size)::bigint as size,
+       max(l.attempt) as attempt, extract(epoch from min(l.claimed_at))::float8 as claimed,
+       extract(epoch from min(l.until))::float8 as until,
+       count(*) filter (where l.until is null) as endless,
+       count(*) filter (where l.until <= pgq.now()) as expired
+  from pgq.leases l
+ group by l.holder, l.client, l.queue
+ order by min(l.until) nulls last, sum(l.size) desc
+ limit %s
+"""
+
+# For somebody who looks closer
+
+# Of a text no more than somebody reads, and nothing at all of what would take long to unpack.
+_HEADERS: Final[LiteralString] = """
+       case when pg_column_size(m.headers) <= 200000 then left(m.headers::text, %(chars)s)
+            end as headers, length(m.headers::text) as headers_length,
+"""
+_PAYLOAD: Final[LiteralString] = """
+       case when pg_column_size(m.payload) <= 200000 then left(m.payload::text, %(chars)s)
+            end as payload,
+       case when pg_column_size(m.payload) <= 200000 then length(m.payload::text)
+            end as payload_length, pg_column_size(m.payload) as payload_bytes,
+"""
+_MATCHES: Final[LiteralString] = """pgq.matches(
+           %(filter)s::jsonb, m.headers, m.payload, m.topic, m.priority, m.sender, m.recipient,
+           m.reply_to, m.correlation_id, m.group_key, 1, m.published_at, m.expires_at, m.id)
+"""
+
+LEASES: Final = """
+select l.lease_id::text, l.queue, l.key, l.size, l.attempt,
+       extract(epoch from l.claimed_at)::float8 as claimed,
+       extract(epoch from l.until)::float8 as until, l.holder, host(l.client) as client
+  from pgq.leases l
+ where l.queue = %(queue)s and l.holder is not distinct from %(holder)s
+   and host(l.client) is not distinct from %(client)s
+ order by l.until nulls last, l.lease_id
+ limit %(n)s
+"""
+POLICY: Final = """
+select q.mode, q.paused, q.lane_keys, extract(epoch from q.lease)::float8 as lease, q.max_attempts,
+       extract(epoch from q.backoff)::float8 as backoff,
+       extract(epoch from q.max_backoff)::float8 as max_backoff,
+       extract(epoch from q.retention)::float8 as retention, q.on_expiry, q.on_dead, q.journal,
+       extract(epoch from q.created_at)::float8 as created
+  from pgq.queue q
+ where q.name = %s
+"""
+SUBSCRIPTIONS: Final = """
+select s.pattern, s.filter::text as filter, s.match_count as matches,
+       extract(epoch from s.last_matched_at)::float8 as last_match
+  from pgq.subscription s
+ where s.subscriber = %s
+ order by s.pattern
+ limit 50
+"""
+NEXT: Final[LiteralString] = (
+    "select m.id::text, m.topic, m.priority,"
+    + _HEADERS
+    + _PAYLOAD
+    + """extract(epoch from m.published_at)::float8 as published
+  from pgq.peek(%(queue)s, null, %(n)s) m
+"""
+)
+
+# The newest of each queue are found by its index, however many dead letters there are. Those after
+# a page are named by the time and the number of its last one.
+_LETTERS: Final[LiteralString] = """
+  from pgq._visible_queue q
+ cross join lateral (
+       select d.*
+         from pgq.dead_letter d
+        where d.queue_id = q.queue_id
+          and (%(before)s::timestamptz is null
+               or (d.failed_at, d.dead_letter_id) < (%(before)s::timestamptz, %(number)s::bigint))
+        order by d.failed_at desc, d.dead_letter_id desc
+        limit %(n)s
+       ) m
+ where %(queue)s::text is null or q.name = %(queue)s
+"""
+LETTERS: Final[LiteralString] = (
+    """
+select m.failed_at::text as before, m.dead_letter_id::text as number, q.name as queue,
+       m.message_id::text as id, m.topic, m.reason, left(m.error, %(chars)s) as error,
+       m.attempts, m.replay_count, m.holder,"""
+    + _HEADERS
+    + _PAYLOAD
+    + """extract(epoch from m.failed_at)::float8 as failed,
+       extract(epoch from m.published_at)::float8 as published
+"""
+    + _LETTERS
+    + """
+ order by m.failed_at desc, m.dead_letter_id desc
+ limit %(n)s
+"""
+)
+CAUSES: Final[LiteralString] = (
+    """
+select t.queue, t.reason, t.error, count(*) as size,
+       extract(epoch from max(t.failed_at))::float8 as last
+  from (select q.name as queue, m.reason, left(m.error, 120) as error, m.failed_at
+"""
+    + _LETTERS
+    + """
+         order by m.failed_at desc
+         limit %(n)s) t
+ group by 1, 2, 3
+ order by count(*) desc, max(t.failed_at) desc
+ limit 12
+"""
+)
+LETTER: Final[LiteralString] = (
+    """
+select q.name as queue, m.message_id::text as id, m.topic, m.reason,
+       left(m.error, %(chars)s) as error, left(jsonb_pretty(m.details), %(chars)s) as details,
+       m.attempts, m.replay_count, m.holder, host(m.client) as client, m.priority, m.sender,
+       m.recipient, m.reply_to, m.correlation_id, m.group_key, m.dedup_key,
+       jsonb_path_query_array(m.failures, '$[last - 49 to last]') as failures,
+       extract(epoch from m.failed_at)::float8 as failed,
+       extract(epoch from m.replayed_at)::float8 as replayed,
+       extract(epoch from m.expires_at)::float8 as expires,"""
+    + _HEADERS
+    + _PAYLOAD
+    + """extract(epoch from m.published_at)::float8 as published
+  from pgq.dead_letter m
+  join pgq._visible_queue q on q.queue_id = m.queue_id
+ where q.name = %(queue)s and m.message_id = %(id)s
+"""
+)
+
+HISTORY: Final = """
+select extract(epoch from h.at)::float8 as at, h.queue, h.event, h.attempt, h.holder,
+       host(h.client) as client, h.lease_id::text, left(h.note, 2000) as note
+  from pgq.history(%s) h
+ limit 500
+"""
+MESSAGE: Final[LiteralString] = (
+    """
+select m.id::text, m.topic, m.priority, m.sender, m.recipient, m.reply_to, m.correlation_id,
+       m.group_key,"""
+    + _HEADERS
+    + _PAYLOAD
+    + """extract(epoch from m.expires_at)::float8 as expires,
+       extract(epoch from m.published_at)::float8 as published
+  from pgq.read_log(%(id)s, %(id)s + 1) m
+"""
+)
+
+EXPLAIN: Final = "select e.item, e.value from pgq.explain_filter(%(queue)s, %(filter)s::jsonb) e"
+_TRIED: Final[LiteralString] = (
+    "select m.id::text, m.topic,"
+    + _HEADERS
+    + _PAYLOAD
+    + "extract(epoch from m.published_at)::float8 as published,"
+    + _MATCHES
+    + " as matches"
+)
+# What has just been published for a queue, delivered or not; needs EXECUTE on read_log. Patterns
+# are asked first: filters cost more.
+NEWEST: Final[LiteralString] = (
+    "with s as materialized ("
+    "select s.pattern, s.filter from pgq.subscription s where s.subscriber = %(queue)s)"
+    + _TRIED
+    + """
+  from (select l.*
+          from (select l.*
+                  from (select max(x.id) as id from pgq.message x) newest
+                 cross join lateral pgq.read_log(newest.id - %(log)s + 1, newest.id + 1) l
+                 where l.topic = %(queue)s
+                    or exists (select from s where pgq.matches_topic(s.pattern, l.topic))
+                 order by l.id desc
+                 limit 5 * %(n)s) l
+         where l.topic = %(queue)s
+            or exists (select from s
+                        where pgq.matches_topic(s.pattern, l.topic)
+                          and (s.filter is null or pgq.matches(
+                               s.filter, l.headers, l.payload, l.topic, l.priority, l.sender,
+                               l.recipient, l.reply_to, l.correlation_id, l.group_key, 1,
+                               l.published_at, l.expires_at, l.id)))
+         order by l.id desc
+         limit %(n)s) m
+ order by m.id desc
+"""
+)
+# What comes next, for those who may not read the log.
+COMING: Final[LiteralString] = _TRIED + " from pgq.peek(%(queue)s, null, %(n)s) m"
+
+# To act
+
+REPLAY: Final = "select pgq.replay(%(queue)s, %(filter)s::jsonb, %(n)s)"
+DISCARD: Final = "select pgq.discard(%(queue)s, %(filter)s::jsonb, %(n)s)"

@@ -1,0 +1,57 @@
+// Questions and actions. The token is kept for this tab only, and sent only to act.
+
+const KEY = "pgq-token";
+
+export class Failure extends Error {
+    constructor(status, said) {
+        super(said.message);
+        this.status = status;
+        this.said = said;
+    }
+}
+
+export const token = {
+    get: () => sessionStorage.getItem(KEY),
+    set: (value) => sessionStorage.setItem(KEY, value),
+    forget: () => sessionStorage.removeItem(KEY),
+};
+
+/** An address may bring the token behind its #; it must not stay there for others to see. */
+export function takeToken() {
+    const found = /^#token=([\w.~+/=-]+)$/.exec(location.hash);
+    if (!found) return false;
+    token.set(found[1]);
+    history.replaceState(null, "", location.pathname + "#/");
+    return true;
+}
+
+async function ask(path, options) {
+    let answer;
+    try {
+        answer = await fetch(path, { cache: "no-store", redirect: "error", ...options });
+    } catch (error) {
+        if (error.name === "AbortError") throw error;
+        throw new Failure(0, {
+            message: "The server of this page does not answer.",
+            hint: "Is pgq dashboard still running?",
+        });
+    }
+    const value = await answer.json().catch(() => ({}));
+    if (!answer.ok) {
+        throw new Failure(answer.status, value.error ?? { message: `Answer ${answer.status}` });
+    }
+    return value;
+}
+
+export function get(path, parameters = {}, signal = undefined) {
+    const given = Object.entries(parameters).filter(
+        ([, value]) => value !== null && value !== undefined,
+    );
+    return ask(given.length ? `${path}?${new URLSearchParams(given)}` : path, { signal });
+}
+
+export function post(path, value, { signal, secret } = {}) {
+    const headers = { "Content-Type": "application/json" };
+    if (secret) headers.Authorization = `Bearer ${secret}`;
+    return ask(path, { method: "POST", headers, body: JSON.stringify(value), signal });
+}

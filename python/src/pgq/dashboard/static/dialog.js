@@ -1,0 +1,168 @@
+// Questions that have to be answered before something happens, and what is said afterwards.
+
+import { Failure, post, token } from "./api.js";
+import { foreign, h, put } from "./dom.js";
+
+let number = 0;
+
+function open(title, content, buttons, { danger = false } = {}) {
+    const name = `dialog-${++number}`;
+    const dialog = h(
+        "dialog",
+        { "aria-labelledby": name, class: danger ? "danger" : null },
+        h(
+            "form",
+            { method: "dialog" },
+            h("h2", { id: name }, title),
+            content,
+            h("div", { class: "buttons" }, buttons),
+        ),
+    );
+    document.body.append(dialog);
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.showModal();
+    return dialog;
+}
+
+// Not a submit button: Enter in a field must not mean no.
+const cancel = (properties) =>
+    h(
+        "button",
+        {
+            type: "button",
+            class: "quiet",
+            onclick: (event) => event.target.closest("dialog").close("no"),
+            ...properties,
+        },
+        "Cancel",
+    );
+
+const answered = (dialog) =>
+    new Promise((resolve) =>
+        dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes")),
+    );
+
+/** Ask; with a word, it has to be typed first. */
+export function confirm({ title, text, action, danger = false, word = null }) {
+    const yes = h(
+        "button",
+        { value: "yes", class: danger ? "danger" : "primary", disabled: word !== null },
+        action,
+    );
+    const no = cancel({ autofocus: word === null });
+    const field =
+        word === null
+            ? null
+            : h("input", {
+                  type: "text",
+                  autocomplete: "off",
+                  autofocus: true,
+                  spellcheck: "false",
+                  oninput: (event) => {
+                      yes.disabled = event.target.value !== word;
+                  },
+              });
+    const content = h(
+        "div",
+        {},
+        h("p", {}, text),
+        field &&
+            h(
+                "label",
+                {},
+                h("span", {}, "To go on, type ", foreign(word, { class: "mono" })),
+                field,
+            ),
+    );
+    return answered(open(title, content, [no, yes], { danger }));
+}
+
+/** Ask for the token until it is right; false if somebody would rather not. */
+export async function askToken(why) {
+    const field = h("input", {
+        type: "password",
+        autocomplete: "off",
+        autofocus: true,
+        required: true,
+    });
+    const problem = h("p", { class: "problem", role: "alert" });
+    const no = cancel({});
+    const yes = h("button", { value: "yes", class: "primary" }, "Go on");
+    const content = h(
+        "div",
+        {},
+        h("p", {}, why, " The command ", h("code", {}, "pgq dashboard"), " has printed it."),
+        h("label", {}, "Token", field),
+        problem,
+    );
+    const dialog = open("The token is needed", content, [no, yes]);
+    dialog.querySelector("form").addEventListener("submit", async (event) => {
+        event.preventDefault();
+        try {
+            await post("api/session", {}, { secret: field.value });
+            token.set(field.value);
+            dialog.close("yes");
+        } catch (error) {
+            if (!(error instanceof Failure)) throw error;
+            put(problem, error.message);
+            field.select();
+        }
+    });
+    return answered(dialog);
+}
+
+/** Act with the token; ask for it if there is none, or if it is not right any more. */
+export async function act(path, value) {
+    for (;;) {
+        if (
+            !token.get() &&
+            !(await askToken("To replay and discard, this page wants to see its token."))
+        )
+            return null;
+        try {
+            return await post(path, value, { secret: token.get() });
+        } catch (error) {
+            if (error.status !== 401) throw error;
+            token.forget();
+        }
+    }
+}
+
+export function toast(text, kind = "good") {
+    const element = h("div", { class: `toast ${kind}` }, text);
+    document.getElementById("toasts").append(element);
+    setTimeout(() => element.remove(), kind === "bad" ? 12000 : 6000);
+}
+
+/** An error of the database, with its cure. */
+export function problem(error) {
+    const said = error.said ?? { message: error.message };
+    return h(
+        "div",
+        { class: "problem box", role: "alert" },
+        h("strong", {}, foreign(said.message)),
+        said.detail && h("p", {}, foreign(said.detail)),
+        said.context && h("p", { class: "mono" }, foreign(said.context)),
+        said.hint && h("p", { class: "hint" }, foreign(said.hint)),
+        said.sqlstate && h("p", { class: "faint" }, `SQLSTATE ${said.sqlstate}`),
+    );
+}
+
+export function keys() {
+    const rows = [
+        ["1 … 5", "go to a view"],
+        ["/", "to the field for searching"],
+        ["Tab, Enter, Space", "move, open, choose"],
+        ["Esc", "close a question without acting"],
+        ["?", "this help"],
+    ];
+    open(
+        "Keys",
+        h(
+            "dl",
+            { class: "keys" },
+            rows.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]),
+        ),
+        [h("button", { value: "no", class: "primary", autofocus: true }, "Close")],
+    );
+}

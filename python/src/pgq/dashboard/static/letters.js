@@ -1,0 +1,423 @@
+// Dead letters: why they died, what they say, and what to do with them.
+
+import { Failure, get } from "./api.js";
+import { act, confirm, problem, toast } from "./dialog.js";
+import { foreign, h, put } from "./dom.js";
+import { count, moment, plural, span } from "./format.js";
+import { state } from "./live.js";
+import { chip, empty, exactly, facts, heading, queueLink, short, when, whole } from "./parts.js";
+
+const REASONS = {
+    processing_error: "failed",
+    max_attempts: "too many attempts",
+    timeout: "lease ran out",
+    expired: "expired",
+    rejected: "rejected",
+};
+const reason = (name) => REASONS[name] ?? name;
+const OUTCOMES = {
+    nack: "refused",
+    timeout: "lease ran out",
+    bury: "buried",
+    expire: "expired",
+    replay: "replayed",
+    release: "given back",
+};
+
+/** The attempts of a dead letter, oldest first. */
+function attempts(failures) {
+    return h(
+        "ol",
+        { class: "timeline" },
+        failures.map((failure) =>
+            h(
+                "li",
+                { class: failure.outcome === "replay" ? "good" : "bad" },
+                h(
+                    "div",
+                    { class: "line" },
+                    h(
+                        "b",
+                        {},
+                        failure.attempt ? `Attempt ${failure.attempt} ` : "",
+                        foreign(OUTCOMES[failure.outcome] ?? failure.outcome),
+                    ),
+                    h(
+                        "span",
+                        { class: "faint" },
+                        failure.at ? moment(Date.parse(failure.at) / 1000) : "",
+                    ),
+                ),
+                (failure.holder || failure.client) &&
+                    h(
+                        "div",
+                        { class: "faint" },
+                        "by ",
+                        foreign([failure.holder, failure.client].filter(Boolean).join(", ")),
+                    ),
+                failure.claimed_at &&
+                    h(
+                        "div",
+                        { class: "faint" },
+                        `after ${span((Date.parse(failure.at) - Date.parse(failure.claimed_at)) / 1000)}`,
+                    ),
+                failure.error && h("div", { class: "mono" }, foreign(failure.error)),
+            ),
+        ),
+    );
+}
+
+function whatItIs(row) {
+    return [
+        h(
+            "section",
+            {},
+            h("h3", {}, "Why"),
+            row.error
+                ? h(
+                      "pre",
+                      { class: "error", tabindex: "0", "aria-label": "error" },
+                      foreign(row.error),
+                  )
+                : h("p", { class: "faint" }, "Nobody has said why."),
+            row.details &&
+                h("pre", { tabindex: "0", "aria-label": "details" }, foreign(row.details)),
+            h("h3", {}, "Attempts"),
+            attempts(row.failures),
+        ),
+        h(
+            "section",
+            {},
+            h("h3", {}, "Payload"),
+            whole(row, "payload"),
+            h("h3", {}, "Headers"),
+            whole(row, "headers"),
+            facts([
+                ["Topic", row.topic],
+                ["Published", exactly(row.published)],
+                ["Died", exactly(row.failed)],
+                ["Last replayed", row.replayed && exactly(row.replayed)],
+                ["Priority", row.priority ? String(row.priority) : null],
+                ["Sender", row.sender],
+                ["Recipient", row.recipient],
+                ["Reply to", row.reply_to],
+                ["Correlation", row.correlation_id],
+                ["Group", row.group_key],
+                ["Dedup key", row.dedup_key],
+            ]),
+        ),
+    ];
+}
+
+export function view({ query }) {
+    let queue = query.get("queue");
+    let rows = [];
+    let known = null; // how many there were when the list was made
+    const chosen = new Map();
+    const select = h("select", { "aria-label": "Queue", id: "search" });
+    const causes = h("ol", { class: "causes card" });
+    const causesTitle = h("h2", {}, "Why");
+    const list = h("ul", { class: "letters plain" });
+    const none = empty("No dead letters.");
+    const more = h("button", { type: "button", hidden: true }, "Show older ones");
+    const fresh = h("button", { type: "button", class: "fresh", hidden: true });
+    const trouble = h("div", {});
+    const all = h("input", { type: "checkbox", "aria-label": "Choose all that are shown" });
+    const said = h("span", { class: "chosen" });
+    const button = (text, kind, run) =>
+        h("button", { type: "button", class: kind, onclick: run }, text);
+    const replayChosen = button("Replay chosen", "primary", () =>
+        move("replay", [...chosen.values()]),
+    );
+    const discardChosen = button("Discard chosen", "danger", () =>
+        move("discard", [...chosen.values()]),
+    );
+    const replayAll = button("Replay all", "", () => moveAll("replay"));
+    const discardAll = button("Discard all", "", () => moveAll("discard"));
+    const tools = h(
+        "div",
+        { class: "toolbar acts", role: "group", "aria-label": "What to do with them" },
+        h("label", { class: "check" }, all, "All shown"),
+        said,
+        replayChosen,
+        discardChosen,
+        h("span", { class: "push" }),
+        replayAll,
+        discardAll,
+    );
+    const readonly = h(
+        "p",
+        { class: "faint" },
+        "Read-only. To replay and discard, start it with: pgq dashboard --allow-writes",
+    );
+
+    function showTools() {
+        const writes = Boolean(state.about?.writes);
+        tools.hidden = !writes || !rows.length;
+        readonly.hidden = writes || !rows.length || !state.about;
+        replayChosen.disabled = discardChosen.disabled = !chosen.size;
+        put(said, chosen.size ? `${count(chosen.size)} chosen` : "");
+        all.checked = rows.length > 0 && chosen.size === rows.length;
+        all.indeterminate = chosen.size > 0 && chosen.size < rows.length;
+        replayAll.hidden = discardAll.hidden = !queue;
+        for (const box of list.querySelectorAll("input[type=checkbox]")) box.hidden = !writes;
+    }
+
+    async function send(what, name, body) {
+        const done = await act(`api/${what}`, { queue: name, ...body });
+        if (!done) return false;
+        toast(
+            `${plural(done.count, "dead letter")} of ${foreign(name).textContent} ${what === "replay" ? "replayed" : "discarded"}`,
+        );
+        return true;
+    }
+
+    async function attempt(work) {
+        try {
+            if (await work()) await load();
+        } catch (error) {
+            if (!(error instanceof Failure)) throw error;
+            trouble.replaceChildren(problem(error));
+            trouble.scrollIntoView({ block: "nearest" });
+        }
+    }
+
+    async function move(what, letters) {
+        const names = [...new Set(letters.map((row) => row.queue))];
+        const where =
+            names.length === 1 ? ["of ", foreign(names[0])] : [`of ${names.length} queues`];
+        const yes = await confirm({
+            title:
+                what === "replay"
+                    ? `Replay ${plural(letters.length, "dead letter")}?`
+                    : `Discard ${plural(letters.length, "dead letter")}?`,
+            text: h(
+                "span",
+                {},
+                what === "replay" ? "They go back into the queue " : "They are deleted for good ",
+                where,
+                what === "replay" ? " with all their attempts." : ".",
+            ),
+            action: what === "replay" ? "Replay" : "Discard",
+            danger: what === "discard",
+        });
+        if (!yes) return;
+        await attempt(async () => {
+            for (const name of names) {
+                const ids = letters.filter((row) => row.queue === name).map((row) => row.id);
+                if (!(await send(what, name, { ids }))) return false;
+            }
+            return true;
+        });
+    }
+
+    async function moveAll(what) {
+        const there = state.news?.queues.find((row) => row.queue === queue);
+        const size = there ? count(there.dead, there.exact) : "all";
+        const yes = await confirm({
+            title: what === "replay" ? "Replay all of them?" : "Discard all of them?",
+            text: h(
+                "span",
+                {},
+                `${size} dead letters of `,
+                foreign(queue),
+                what === "replay" ? " go back into the queue." : " are deleted for good.",
+                " At most 10,000 at a time, the oldest first.",
+            ),
+            action: what === "replay" ? "Replay all" : "Discard all",
+            danger: what === "discard",
+            word: what === "discard" ? queue : null,
+        });
+        if (yes) await attempt(() => send(what, queue, { all: true }));
+    }
+
+    function letter(row) {
+        const detail = h("div", {
+            class: "detail columns",
+            hidden: true,
+            id: `letter-${row.number}`,
+        });
+        const box = h("input", {
+            type: "checkbox",
+            "aria-label": `Choose message ${row.id}`,
+            hidden: !state.about?.writes,
+        });
+        const open = h(
+            "button",
+            { type: "button", class: "open", "aria-expanded": "false", "aria-controls": detail.id },
+            h(
+                "span",
+                { class: "line" },
+                h("span", { class: "mono" }, row.id),
+                chip(reason(row.reason), "bad"),
+                queue ? null : foreign(row.queue, { class: "where" }),
+                row.replay_count ? chip(`replayed ${row.replay_count}×`, "warn") : null,
+                h("span", { class: "faint" }, plural(row.attempts, "attempt")),
+                h("span", { class: "faint push" }, when(row.failed)),
+            ),
+            h(
+                "span",
+                { class: "why" },
+                row.error
+                    ? foreign(row.error)
+                    : h("span", { class: "faint" }, "nobody has said why"),
+            ),
+            h("span", { class: "sample" }, short(row, "payload")),
+        );
+        box.addEventListener("change", () => {
+            if (box.checked) chosen.set(row.number, row);
+            else chosen.delete(row.number);
+            showTools();
+        });
+        open.addEventListener("click", async () => {
+            const on = open.getAttribute("aria-expanded") !== "true";
+            open.setAttribute("aria-expanded", String(on));
+            detail.hidden = !on;
+            if (!on) return;
+            try {
+                const found = await get("api/letter", { queue: row.queue, id: row.id });
+                detail.replaceChildren(
+                    ...whatItIs(found),
+                    h(
+                        "div",
+                        { class: "toolbar whole" },
+                        h("a", { href: `#/message/${row.id}` }, "Its history"),
+                        queueLink(row.queue),
+                        h("span", { class: "push" }),
+                        state.about?.writes && [
+                            button("Discard", "danger", () => move("discard", [row])),
+                            button("Replay", "primary", () => move("replay", [row])),
+                        ],
+                    ),
+                );
+            } catch (error) {
+                detail.replaceChildren(problem(error));
+            }
+        });
+        return h("li", { class: "letter card" }, box, h("div", { class: "grow" }, open, detail));
+    }
+
+    function showCauses(found, of) {
+        const most = Math.max(...found.map((row) => row.size), 1);
+        const total = found.reduce((sum, row) => sum + row.size, 0);
+        put(causesTitle, total >= of ? `Why the newest ${count(of)} died` : "Why they died");
+        causes.replaceChildren(
+            ...found.map((row) => {
+                const bar = h("i", {});
+                bar.style.inlineSize = `${(100 * row.size) / most}%`;
+                return h(
+                    "li",
+                    {},
+                    h("b", { class: "number" }, count(row.size)),
+                    h("span", { class: "bar-line", "aria-hidden": "true" }, bar),
+                    h(
+                        "span",
+                        { class: "clip" },
+                        row.error
+                            ? foreign(row.error)
+                            : h("span", { class: "faint" }, "nobody has said why"),
+                    ),
+                    h(
+                        "span",
+                        { class: "line" },
+                        chip(reason(row.reason), "bad"),
+                        queue ? null : foreign(row.queue, { class: "where" }),
+                    ),
+                    h("span", { class: "faint ago" }, when(row.last)),
+                );
+            }),
+        );
+        causesTitle.hidden = causes.hidden = !found.length;
+    }
+
+    async function load(older = false) {
+        const last = rows.at(-1);
+        list.setAttribute("aria-busy", "true");
+        try {
+            const found = await get(
+                "api/letters",
+                older ? { queue, before: last.before, number: last.number } : { queue },
+            );
+            trouble.replaceChildren();
+            if (!older) {
+                rows = [];
+                chosen.clear();
+                list.replaceChildren();
+                known = null;
+                fresh.hidden = true;
+            }
+            if (found.causes) showCauses(found.causes, found.causes_of);
+            rows.push(...found.letters);
+            list.append(...found.letters.map(letter));
+            more.hidden = !found.more;
+            none.hidden = rows.length > 0;
+            showTools();
+        } catch (error) {
+            if (!(error instanceof Failure)) throw error;
+            trouble.replaceChildren(problem(error));
+        } finally {
+            list.removeAttribute("aria-busy");
+        }
+    }
+
+    all.addEventListener("change", () => {
+        for (const box of list.querySelectorAll("input[type=checkbox]")) box.checked = all.checked;
+        chosen.clear();
+        if (all.checked) for (const row of rows) chosen.set(row.number, row);
+        showTools();
+    });
+    more.addEventListener("click", () => load(true));
+    fresh.addEventListener("click", () => load());
+    select.addEventListener("change", () => {
+        location.hash = select.value
+            ? `#/letters?queue=${encodeURIComponent(select.value)}`
+            : "#/letters";
+    });
+    none.hidden = true;
+    load();
+
+    return {
+        title: "Dead letters",
+        element: h(
+            "div",
+            {},
+            heading("Dead letters", select),
+            trouble,
+            causesTitle,
+            causes,
+            tools,
+            readonly,
+            fresh,
+            list,
+            none,
+            more,
+        ),
+        update({ news }) {
+            if (!news) return;
+            const text = (row) =>
+                `${foreign(row.queue).textContent} (${count(row.dead, row.exact)})`;
+            const options = [
+                ["", "All queues"],
+                ...news.queues
+                    .filter((row) => row.dead || row.queue === queue)
+                    .map((row) => [row.queue, text(row)]),
+            ];
+            const wanted = JSON.stringify(options);
+            if (select.options_shown !== wanted && document.activeElement !== select) {
+                select.options_shown = wanted;
+                select.replaceChildren(
+                    ...options.map(([value, name]) =>
+                        h("option", { value, selected: value === (queue ?? "") }, name),
+                    ),
+                );
+            }
+            const dead = news.queues
+                .filter((row) => !queue || row.queue === queue)
+                .reduce((sum, row) => sum + row.dead, 0);
+            known ??= dead;
+            fresh.hidden = dead <= known || !news.queues.every((row) => row.exact);
+            put(fresh, `${plural(dead - known, "new dead letter")}: show`);
+            showTools();
+        },
+    };
+}

@@ -1,0 +1,108 @@
+// The news of the server. Everything on the page shows this state; nothing asks for it twice.
+
+import { Failure, get } from "./api.js";
+
+export const state = {
+    about: null,
+    news: null, // the newest sample
+    past: new Map(), // queue -> points [at, ready, oldest, published, acked, failed, dead]
+    seenAt: 0, // when the sample came, by our own clock
+    connected: false,
+};
+
+const listeners = new Set();
+const MOST_POINTS = 150;
+const LEAVE = 10_000;
+let source = null;
+let retry = null;
+
+export function listen(listener) {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+}
+
+const tell = () => listeners.forEach((listener) => listener(state));
+
+/** What time it is in the database, whose clock need not be ours. */
+export function now() {
+    if (!state.news?.at) return Date.now() / 1000;
+    return state.news.at + (performance.now() - state.seenAt) / 1000;
+}
+
+function learn(news) {
+    // While the database does not answer, the last sample gets older.
+    if (news.at !== state.news?.at) {
+        state.seenAt = performance.now();
+        for (const row of news.queues) {
+            const line = state.past.get(row.queue) ?? [];
+            if (!line.length || line.at(-1)[0] < news.at) {
+                line.push([
+                    news.at,
+                    row.ready,
+                    row.oldest,
+                    row.published,
+                    row.acked,
+                    row.failed,
+                    row.dead,
+                ]);
+            }
+            state.past.set(row.queue, line.slice(-MOST_POINTS));
+        }
+    }
+    state.news = news;
+    state.connected = true;
+    tell();
+}
+
+export function connect() {
+    clearTimeout(retry);
+    source?.close();
+    source = new EventSource("api/events");
+    source.addEventListener("past", (event) => {
+        const { past } = JSON.parse(event.data);
+        state.past = new Map(Object.entries(past));
+        // Who is asked may have been started anew, with other rights.
+        get("api/about").then(
+            (about) => {
+                state.about = about;
+                tell();
+            },
+            () => {},
+        );
+    });
+    source.addEventListener("message", (event) => learn(JSON.parse(event.data)));
+    source.addEventListener("error", () => {
+        state.connected = false;
+        tell();
+        // A browser gives up when the answer is an error: then it is up to us.
+        if (source.readyState === EventSource.CLOSED) {
+            retry = setTimeout(async () => {
+                try {
+                    state.about = await get("api/about");
+                } catch (error) {
+                    if (!(error instanceof Failure)) throw error;
+                }
+                tell();
+                // Started anew, it does not know us any more: show the token again, or ask for it.
+                if (state.about?.private && !state.about.reader) return location.reload();
+                connect();
+            }, 1000);
+        }
+    });
+}
+
+// A page that nobody sees asks for nothing, and leaves its connection to others: a browser has only
+// a few of them for all pages of a server.
+let leaving = null;
+document.addEventListener("visibilitychange", () => {
+    clearTimeout(leaving);
+    if (document.hidden) {
+        leaving = setTimeout(() => {
+            clearTimeout(retry);
+            source?.close();
+            source = null;
+        }, LEAVE);
+    } else if (source?.readyState !== EventSource.OPEN) {
+        connect();
+    }
+});

@@ -1,0 +1,75 @@
+// A line of the last minutes, without axes: whether it grows is all that it tells.
+
+import { svg } from "./dom.js";
+
+const WINDOW = 300;
+const SHORTEST = 10;
+const WIDTH = 120;
+
+/** Points [time, value] as the coordinates of a line; null is a gap. */
+function trace(points, x, top, height) {
+    const y = (value) => (height - 1.5 - ((height - 3) * value) / top).toFixed(1);
+    let path = "";
+    let pen = "M";
+    for (const [at, value] of points) {
+        if (value === null || value === undefined) {
+            pen = "M";
+            continue;
+        }
+        path += `${pen}${x(at)} ${y(value)}`;
+        pen = "L";
+    }
+    return path;
+}
+
+export function spark({ height = 26, lines = ["a"], area = true, label }) {
+    const paths = lines.map((name) => svg("path", { class: `line ${name}` }));
+    const fill = area ? svg("path", { class: "area" }) : null;
+    const element = svg(
+        "svg",
+        {
+            class: "spark",
+            viewBox: `0 0 ${WIDTH} ${height}`,
+            preserveAspectRatio: "none",
+            role: "img",
+        },
+        fill,
+        paths,
+    );
+    return {
+        element,
+        /** Each series is a list of [time, value]. */
+        update(series, end, words) {
+            const recent = series.map((points) => points.filter(([at]) => at >= end - WINDOW));
+            const values = recent.flat().map(([, value]) => value ?? 0);
+            const top = Math.max(...values, 1e-9);
+            // Five minutes, or as much as there is of them.
+            const length = Math.min(Math.max(end - (recent[0][0]?.[0] ?? end), SHORTEST), WINDOW);
+            const x = (at) => (WIDTH * (1 - (end - at) / length)).toFixed(1);
+            recent.forEach((points, index) => {
+                paths[index].setAttribute("d", trace(points, x, top, height));
+            });
+            const first = recent[0].find(([, value]) => value !== null);
+            const last = recent[0].findLast(([, value]) => value !== null);
+            if (fill) {
+                const line = first
+                    ? trace(
+                          recent[0].map(([at, value]) => [at, value ?? 0]),
+                          x,
+                          top,
+                          height,
+                      )
+                    : "";
+                fill.setAttribute(
+                    "d",
+                    line &&
+                        `${line}L${x(recent[0].at(-1)[0])} ${height}L${x(recent[0][0][0])} ${height}Z`,
+                );
+            }
+            const told = first
+                ? `${label}, last minutes: from ${words(first[1])} to ${words(last[1])}`
+                : label;
+            element.setAttribute("aria-label", told);
+        },
+    };
+}
