@@ -40,9 +40,9 @@ begin
                 'pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, pgq.hold, '
                 'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '
-                'pgq.stream_end'),
+                'pgq.stream_end, pgq.relay_report'),
             (v_consume, 'select on pgq.queue_stats, pgq.message_state, pgq.dead_letter, '
-                'pgq.subscription, pgq.filter_stats, pgq._visible_queue'),
+                'pgq.subscription, pgq.filter_stats, pgq.relays, pgq._visible_queue'),
             (v_admin, 'execute on function pgq.alter_queue, pgq.drop_queue, pgq.pause, pgq.resume, '
                 'pgq.subscribe, pgq.unsubscribe, pgq.unsubscribe_all, pgq.alter_subscription, '
                 'pgq.replay, pgq.discard')
