@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import os
 import socket
 import subprocess
 import threading
@@ -19,10 +18,8 @@ import psycopg
 import pytest
 
 import pgq
-from harness import debian
+from harness import redis_server
 from pgq import Draft
-
-REDIS = ("redis-server", "redis-tools", "libjemalloc2", "liblua5.1-0", "liblzf1", "lua-cjson")
 
 
 class Redis:
@@ -80,15 +77,14 @@ class Broken:
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[tuple[Redis, subprocess.Popen[bytes]]]:
     """A real Redis server on a socket."""
-    tree = debian.unpack("redis", *REDIS)
-    libraries = ":".join(str(path) for path in tree.glob("usr/lib/*-linux-gnu*"))
+    program, environment = redis_server.binary()
     path = tmp_path / "redis.sock"
     with subprocess.Popen(
         [
-            tree / "usr/bin/redis-server",
+            program,
             *("--port", "0", "--unixsocket", path, "--save", "", "--dir", tmp_path),
         ],
-        env=os.environ | {"LD_LIBRARY_PATH": libraries},
+        env=environment,
         stdout=subprocess.DEVNULL,
     ) as process:
         deadline = time.monotonic() + 20

@@ -48,6 +48,9 @@ NACK: Final = "select pgq.nack(%s, %s::bigint[], %s, %s, %s)"
 RELEASE: Final = "select pgq.release(%s, %s::bigint[], %s)"
 BURY: Final = "select pgq.bury(%s, %s::bigint[], %s, %s)"
 EXTEND: Final = "select pgq.extend(%s, %s)"
+STREAM_BEGIN: Final = "select pgq.stream_begin(%s, %s, %s, %s)"
+STREAM_FINISH: Final = "select pgq.stream_finish(%s, %s, %s, %s)"
+STREAM_END: Final = "select pgq.stream_end(%s, %s, %s)"
 SEEN: Final = "select pgq.seen(%s, %s, %s)"
 PEEK: Final = "select * from pgq.peek(%s, %s, %s)"
 
@@ -56,12 +59,28 @@ NOTIFY: Final = "select pg_notify('pgq', %s)"
 WAIT_BEGIN: Final = "select pgq.wait_begin(%s, %s, %s)"
 WAIT_END: Final = "select pgq.wait_end(%s, %s)"
 
+# Relays: the columns are those of Copy, in its order.
+
+RELAY_CLAIM: Final = """
+select m.lease_id, m.id, m.topic, m.priority, m.headers::text, m.payload::text, m.sender,
+       m.recipient, m.reply_to, m.correlation_id, m.group_key, m.published_at, m.expires_at,
+       m.lease_until
+  from pgq.stream_claim(%s, %s, %s, %s, null, %s) c
+ cross join lateral pgq.leased(c.lease_id) m
+"""
+RELAY_REPORT: Final = "select pgq.relay_report(%s, %s, %s, %s, %s)"
+BACKLOG: Final = """
+select pgq.backlog(%s),
+       exists (select from pgq.queue_stats s where s.queue = %s and s.waiting > 0)
+"""
+
 # Dead letters, upkeep, looking
 
 REPLAY: Final = "select pgq.replay(%s, %s, %s, %s)"
 DISCARD: Final = "select pgq.discard(%s, %s, %s, %s)"
 MAINTAIN: Final = "call pgq.maintain()"
 QUEUE_STATS: Final = "select * from pgq.queue_stats"
+RELAYS: Final = "select * from pgq.relays order by queue, relay"
 HISTORY: Final = "select * from pgq.history(%s)"
 REPLIES: Final = "select * from pgq.replies(%s)"
 MATCHES: Final = "select pgq.matches(%s, %s, %s)"

@@ -387,6 +387,10 @@ class Client:
         """Return how the queues are doing, a row for each."""
         return self._table(_sql.QUEUE_STATS)
 
+    def relays(self) -> list[Row]:
+        """Return where relays forward queues to, and how they are doing."""
+        return self._table(_sql.RELAYS)
+
     def history(self, message_id: int) -> list[Row]:
         """Return what happened to a message, oldest first."""
         return self._table(_sql.HISTORY, message_id)

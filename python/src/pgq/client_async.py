@@ -389,6 +389,10 @@ class AsyncClient:
         """Return how the queues are doing, a row for each."""
         return await self._table(_sql.QUEUE_STATS)
 
+    async def relays(self) -> list[Row]:
+        """Return where relays forward queues to, and how they are doing."""
+        return await self._table(_sql.RELAYS)
+
     async def history(self, message_id: int) -> list[Row]:
         """Return what happened to a message, oldest first."""
         return await self._table(_sql.HISTORY, message_id)

@@ -20,6 +20,7 @@ from pgq.cli import (
     look,
     publish,
     queues,
+    relay,
     spark,
     work,
 )
@@ -53,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     commands.parser.add_argument("--version", action="version", version=f"pgq {__version__}")
     modules = (
         *(install, queues, publish, lease, work, look, dead_letters, filters, doctor, spark),
-        bench,
+        *(relay, bench),
     )
     for module in modules:
         module.add(commands)
