@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from io import BytesIO
 from types import TracebackType
 from typing import Any, Self
@@ -64,25 +65,21 @@ class ObjectStorage:
 
     def files(self, bucket: str) -> dict[str, bytes]:
         """Return the objects of a bucket by name."""
-        system = fsspec.filesystem(
+        return {name: self._system.cat_file(name) for name in sorted(self._system.find(bucket))}
+
+    def make_bucket(self, name: str) -> None:
+        """Make a bucket."""
+        self._system.mkdir(name)
+
+    @cached_property
+    def _system(self) -> Any:
+        return fsspec.filesystem(
             "s3",
             endpoint_url=self.endpoint,
             key="test",
             secret="test",
             use_listings_cache=False,
-            skip_instance_cache=True,
         )
-        return {name: system.cat_file(name) for name in sorted(system.find(bucket))}
-
-    def make_bucket(self, name: str) -> None:
-        """Make a bucket."""
-        fsspec.filesystem(
-            "s3",
-            endpoint_url=self.endpoint,
-            key="test",
-            secret="test",
-            skip_instance_cache=True,
-        ).mkdir(name)
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if self.refusing is not None and environ["REQUEST_METHOD"] in ("PUT", "POST"):

@@ -45,8 +45,8 @@ class RedisServer:
         log = ["--appendonly", "yes", "--appendfsync", "always"] if self._durable else []
         self._process = subprocess.Popen(
             [
-                *(program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""),
-                *("--dir", self._directory, *log),
+                *(str(program), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""),
+                *("--dir", str(self._directory), *log),
             ],
             env=environment,
             stdout=subprocess.DEVNULL,

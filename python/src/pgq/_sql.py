@@ -62,8 +62,8 @@ WAIT_END: Final = "select pgq.wait_end(%s, %s)"
 # Relays: the columns are those of Copy, in its order.
 
 RELAY_CLAIM: Final = """
-select m.lease_id, m.id, m.topic, m.priority, m.headers::text, m.payload::text, m.sender,
-       m.recipient, m.reply_to, m.correlation_id, m.group_key, m.published_at, m.expires_at,
+select m.lease_id, m.id, m.topic, m.priority, m.headers::text, m.payload::text, m.published_at,
+       m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key, m.expires_at,
        m.lease_until
   from pgq.stream_claim(%s, %s, %s, %s, null, %s) c
  cross join lateral pgq.leased(c.lease_id) m

@@ -501,12 +501,13 @@ class PooledClient(Client):
         self._spare: Conn | None = None
         self._closing = False
 
-    def open(self) -> Self:
-        """Connect, and raise what is wrong if that fails."""
-        # The pool would only say that it has waited for too long.
-        conn = self.connection()
-        conn.close()
-        self._pool.open(wait=True)
+    def open(self, *, wait: bool = True) -> Self:
+        """Connect, and raise what is wrong if that fails; or only begin to."""
+        if wait:
+            # The pool would only say that it has waited for too long.
+            conn = self.connection()
+            conn.close()
+        self._pool.open(wait=wait)
         return self
 
     def close(self) -> None:

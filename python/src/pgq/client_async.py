@@ -503,12 +503,13 @@ class AsyncPooledClient(AsyncClient):
         self._spare: Conn | None = None
         self._closing = False
 
-    async def open(self) -> Self:
-        """Connect, and raise what is wrong if that fails."""
-        # The pool would only say that it has waited for too long.
-        conn = await self.connection()
-        await conn.close()
-        await self._pool.open(wait=True)
+    async def open(self, *, wait: bool = True) -> Self:
+        """Connect, and raise what is wrong if that fails; or only begin to."""
+        if wait:
+            # The pool would only say that it has waited for too long.
+            conn = await self.connection()
+            await conn.close()
+        await self._pool.open(wait=wait)
         return self
 
     async def close(self) -> None:

@@ -21,14 +21,14 @@ class Copy:
     priority: int
     headers_json: str
     payload_json: str
-    sender: str | None
-    recipient: str | None
-    reply_to: str | None
-    correlation_id: str | None
-    group_key: str | None
     published_at: datetime
-    expires_at: datetime | None
-    lease_until: datetime | None
+    sender: str | None = None
+    recipient: str | None = None
+    reply_to: str | None = None
+    correlation_id: str | None = None
+    group_key: str | None = None
+    expires_at: datetime | None = None
+    lease_until: datetime | None = None
 
     @property
     def headers(self) -> dict[str, Any]:

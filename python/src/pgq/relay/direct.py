@@ -47,9 +47,13 @@ class Direct:
         now = datetime.now(UTC)
         id = uuid4().int >> 65
         copy = Copy(
-            *(0, id, topic, priority, _json(headers or {}), _json(payload), sender, recipient),
-            *(reply_to, correlation_id, group_key, now),
-            *(None if expires_in is None else now + expires_in, None),
+            *(0, id, topic, priority, _json(headers or {}), _json(payload), now),
+            sender=sender,
+            recipient=recipient,
+            reply_to=reply_to,
+            correlation_id=correlation_id,
+            group_key=group_key,
+            expires_at=None if expires_in is None else now + expires_in,
         )
         with self._lock:
             refused = self.destination.send(uuid4().hex, [copy])

@@ -49,11 +49,10 @@ def open_destination(
         options = dict(parse_qsl(parts.query))
         common: dict[str, Any] = {"label": _label(parts), "timeout": seconds}
         if scheme in ("redis", "rediss", "unix"):
-            return _redis(parts, options, queue, {**common, "relay": f"{queue}/{relay}"})
+            return _redis(url, options, queue, {**common, "relay": f"{queue}/{relay}"})
         if scheme in ("postgresql", "postgres"):
             topic = options.pop("topic", None)
-            clean = parts._replace(query=urlencode(options)).geturl()
-            return Pgq(clean, topic=topic, relay=f"{queue}/{relay}", **common)
+            return Pgq(_without(url, options), topic=topic, relay=f"{queue}/{relay}", **common)
         if scheme in ("http", "https"):
             webhook = import_module("pgq.relay.to_webhook").Webhook
             secret = secret or os.environ.get("PGQ_WEBHOOK_SECRET", "")
@@ -70,15 +69,12 @@ def open_destination(
     raise ValueError(f"not an address: {url!r}; write redis://, s3://, file://, postgresql://")
 
 
-def _redis(
-    parts: SplitResult, options: dict[str, str], queue: str, common: dict[str, Any]
-) -> Destination:
+def _redis(url: str, options: dict[str, str], queue: str, common: dict[str, Any]) -> Destination:
     channel = options.pop("channel", None)
     stream = options.pop("stream", None if channel else queue)
     numbers = {name: _number(name, options.pop(name, "0")) for name in ("keep", "limit")}
-    clean = parts._replace(query=urlencode(options)).geturl()
     found: Destination = import_module("pgq.relay.to_redis").Redis(
-        clean, stream=stream, channel=channel, **numbers, **common
+        _without(url, options), stream=stream, channel=channel, **numbers, **common
     )
     return found
 
@@ -102,6 +98,12 @@ def _files(
         path_in = f"{parts.netloc}{unquote(parts.path)}"
         store = Objects(parts.scheme, path_in, timeout=common["timeout"], **options)
     return Files(store, **layout)
+
+
+def _without(url: str, options: dict[str, str]) -> str:
+    """Return an address with no other options than these."""
+    place = url.partition("?")[0]
+    return f"{place}?{urlencode(options)}" if options else place
 
 
 def _number(name: str, text: str) -> int:
