@@ -26,13 +26,17 @@ from bench import (
     notify,
     peers,
     place,
+    relay,
     report,
     snapshot,
     wakeup,
 )
 from harness.paths import CACHE
 
-MODULES = (cost, growth, snapshot, backlog, filters, place, wakeup, notify, fanout, client, peers)
+MODULES = (
+    *(cost, growth, snapshot, backlog, filters, place, wakeup, notify, fanout, client, relay),
+    peers,
+)
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -116,9 +116,10 @@ def test_after_outages_and_kills_every_destination_has_every_message(
     for queue in ("live", "archive", "hooks"):
         client.subscribe(queue, "orders.#")
         client.alter_queue(queue, max_attempts=1)  # nothing is to be counted against a message
-    state: Callable[[], dict[str, Any]] = lambda: {
-        row["queue"]: row["relay"] for row in client.queue_stats()
-    }
+
+    def state() -> dict[str, Any]:
+        return {row["queue"]: row["relay"] for row in client.queue_stats()}
+
     hook = Hook()
     with RedisServer(tmp_path) as cache, ObjectStorage() as storage:
         storage.make_bucket("archive")
@@ -173,7 +174,7 @@ def test_after_outages_and_kills_every_destination_has_every_message(
     ]
     with capsys.disabled():
         print(
-            f"\n{MESSAGES} messages, {KILLS} kills of 3 relays: duplicates in Redis, in {len(files)}"
-            f" objects, at the webhook: {duplicates}; storage refused {storage.refused} writes"
+            f"\n{MESSAGES} messages, {KILLS} kills of 3 relays; duplicates in Redis, in objects "
+            f"({len(files)}), at the webhook: {duplicates}; {storage.refused} writes refused"
         )
     assert client.relays() == []
