@@ -40,8 +40,8 @@ def run(bench: Bench, section: Section) -> None:
     section.say(
         f"Messages of a queue added to a stream of a Redis server on the same machine, by {BATCH}: "
         "client CPU and time in microseconds a message. The bare loop claims, adds in a pipeline "
-        "and acknowledges; it adds twice what it has added when it is killed. The rate of the relay "
-        "is to be 70 % of its rate."
+        "and acknowledges; what it has added when it is killed it adds again. The relay is to have "
+        "70 % of its rate."
     )
     count = bench.pick(5000, 50_000)
     with TemporaryDirectory() as place, RedisServer(Path(place), durable=False) as server:
