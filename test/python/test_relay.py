@@ -108,7 +108,11 @@ class Hook:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Quiet(ThreadingHTTPServer):
+            def handle_error(self, *_: Any) -> None:
+                pass  # whoever called was killed
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/hook?a=1"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
