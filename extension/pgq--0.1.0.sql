@@ -702,6 +702,27 @@ comment on table pgq.archive is
     'long beyond its retention. No row: eras wait for nobody.';
 revoke all on table pgq.archive from public;
 
+-- sql/10_schema/31_relay.sql
+
+create table pgq.relay (
+    queue_id    int not null,
+    relay       text not null,
+    destination text not null,
+    circuit     text not null,
+    error       text,
+    changed_at  timestamptz not null,
+    constraint relay_pkey primary key (queue_id, relay),
+    constraint relay_circuit_known check (circuit in ('closed', 'open', 'half-open'))
+) with (fillfactor = 50);
+comment on table pgq.relay is
+    'What relays say of their destinations; the stream of the same name says whether they live.';
+comment on column pgq.relay.circuit is
+    'closed: messages flow; open: the destination is left alone for a while; half-open: it is '
+    'being tried.';
+comment on column pgq.relay.error is 'Why the last sending failed; null: it did not.';
+comment on column pgq.relay.changed_at is 'Since when the circuit is what it is.';
+revoke all on table pgq.relay from public;
+
 -- sql/10_schema/99_dump.sql
 
 -- What pg_dump has to carry: all state, but not what is learnt again (routes, compiled filters).
@@ -736,6 +757,7 @@ select pg_catalog.pg_extension_config_dump('pgq.binding_hit', '');
 select pg_catalog.pg_extension_config_dump('pgq.writer', '');
 select pg_catalog.pg_extension_config_dump('pgq.stream', '');
 select pg_catalog.pg_extension_config_dump('pgq.archive', '');
+select pg_catalog.pg_extension_config_dump('pgq.relay', '');
 -- Not the rights of roles that are gone: their numbers may be those of others elsewhere.
 select pg_catalog.pg_extension_config_dump('pgq.queue_right',
     'where exists (select from pg_catalog.pg_roles r where r.oid = role)');
@@ -4121,9 +4143,9 @@ begin
                 'pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, pgq.hold, '
                 'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '
-                'pgq.stream_end'),
+                'pgq.stream_end, pgq.relay_report'),
             (v_consume, 'select on pgq.queue_stats, pgq.message_state, pgq.dead_letter, '
-                'pgq.subscription, pgq.filter_stats, pgq._visible_queue'),
+                'pgq.subscription, pgq.filter_stats, pgq.relays, pgq._visible_queue'),
             (v_admin, 'execute on function pgq.alter_queue, pgq.drop_queue, pgq.pause, pgq.resume, '
                 'pgq.subscribe, pgq.unsubscribe, pgq.unsubscribe_all, pgq.alter_subscription, '
                 'pgq.replay, pgq.discard')
@@ -4222,6 +4244,7 @@ begin
     delete from pgq.group_head g where g.queue_id = _sweep_queue.queue_id;
     delete from pgq.group_line g where g.queue_id = _sweep_queue.queue_id;
     delete from pgq.group_stall g where g.queue_id = _sweep_queue.queue_id;
+    delete from pgq.relay r where r.queue_id = _sweep_queue.queue_id;
     delete from pgq.stream s where s.queue_id = _sweep_queue.queue_id;
     delete from pgq.waiter w where w.queue_id = _sweep_queue.queue_id;
     delete from pgq.lane l where l.queue_id = _sweep_queue.queue_id;
@@ -7445,6 +7468,50 @@ comment on function pgq.stream_end(text, text, text, pgq.caller) is
     'whoever takes the name next. False if the name had another owner.';
 revoke all on function pgq.stream_end(text, text, text, pgq.caller) from public;
 
+-- sql/55_stream/60_relay_report.sql
+
+-- A relay says how its destination is doing; without a destination it is forgotten.
+create function pgq.relay_report(
+    topic text, relay text, destination text default null, circuit text default 'closed',
+    error text default null, caller pgq.caller default current_user
+) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', relay_report.topic);
+begin
+    if relay is null or relay = '' or length(relay) > 200 then
+        raise exception 'a relay needs a name of at most 200 characters'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'It is the name of its stream, and stays the same when it is restarted.';
+    end if;
+    if circuit is null or circuit not in ('closed', 'open', 'half-open') then
+        raise exception 'a circuit is closed, open or half-open, not %',
+            coalesce(circuit, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'To have the relay forgotten leave out the destination.';
+    end if;
+    if destination is null then
+        delete from pgq.relay r
+        where r.queue_id = v_queue.queue_id and r.relay = relay_report.relay;
+        return;
+    end if;
+    insert into pgq.relay as r (queue_id, relay, destination, circuit, error, changed_at)
+    values (v_queue.queue_id, relay_report.relay, left(relay_report.destination, 1000),
+            relay_report.circuit, left(relay_report.error, 2000), pgq.now())
+    on conflict on constraint relay_pkey do update
+    set destination = excluded.destination, circuit = excluded.circuit, error = excluded.error,
+        changed_at = case when r.circuit = excluded.circuit then r.changed_at
+                          else excluded.changed_at end;
+end
+$$;
+comment on function pgq.relay_report(text, text, text, text, text, pgq.caller) is
+    'Notes what a relay says of its destination (written without its password): whether the '
+    'circuit breaker is closed, open or half-open, and the last error. pgq.relays and '
+    'pgq.queue_stats show it. Without a destination the relay is forgotten.';
+revoke all on function pgq.relay_report(text, text, text, text, text, pgq.caller) from public;
+
 -- sql/60_dead_letter/dead_letters.sql
 
 -- The dead letters of a queue that match a filter, the oldest first; locked, if they are to be
@@ -7874,6 +7941,7 @@ begin
             union select distinct l.queue_id from pgq.lane l
             union select distinct w.queue_id from pgq.waiter w
             union select s.queue_id from pgq.stream s
+            union select r.queue_id from pgq.relay r
         ) i
         where i.queue_id is not null
           and not exists (select from pgq.queue q where q.queue_id = i.queue_id)
@@ -8187,6 +8255,10 @@ begin
         select 'a stream belongs to no queue', s.queue_id, s.consumer
         from pgq.stream s
         where not exists (select from pgq.queue q where q.queue_id = s.queue_id)
+        union all
+        select 'a relay belongs to no queue', r.queue_id, r.relay
+        from pgq.relay r
+        where not exists (select from pgq.queue q where q.queue_id = r.queue_id)
         union all
         select 'the current era is archived', null, format('era %s', e.number)
         from pgq.era e
@@ -8531,7 +8603,7 @@ create function pgq._queue_stats(caller pgq.caller default current_user)
 returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
                leased bigint, waiting bigint, dead bigint, exact boolean, oldest_age interval,
                next_due_at timestamptz, published_per_second float8, acked_per_second float8,
-               failed_per_second float8)
+               failed_per_second float8, relay text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
@@ -8619,7 +8691,15 @@ begin
                coalesce((select e.acked / greatest(e.seconds, 1) from ended e
                          where e.queue_id = q.queue_id), 0)::float8,
                coalesce((select e.failed / greatest(e.seconds, 1) from ended e
-                         where e.queue_id = q.queue_id), 0)::float8
+                         where e.queue_id = q.queue_id), 0)::float8,
+               (select case when not bool_and(coalesce(s.owner is not null and s.until > v_now,
+                                                       false)) then 'silent'
+                            when bool_or(x.circuit = 'open') then 'open'
+                            when bool_or(x.circuit = 'half-open') then 'half-open'
+                            when count(*) > 0 then 'closed' end
+                from pgq.relay x
+                left join pgq.stream s on s.queue_id = x.queue_id and s.consumer = x.relay
+                where x.queue_id = q.queue_id)
         from pgq.queue q
         cross join lateral (
             select coalesce(sum(x.size), 0) as size, count(*) > 500 as many
@@ -8657,7 +8737,30 @@ comment on view pgq.queue_stats is
     'a count is an estimate from a sample (exact is false then).';
 comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';
 comment on column pgq.queue_stats.published_per_second is 'Messages of the topics it receives.';
+comment on column pgq.queue_stats.relay is
+    'How its relays are doing, the worst of them: silent (not heard of), or their circuit breaker '
+    'is open, half-open or closed. Null: there are none. See pgq.relays.';
 revoke all on table pgq.queue_stats from public;
+
+-- sql/80_observe/relays.sql
+
+-- The relays of the queues that one may consume.
+create view pgq.relays with (security_barrier) as
+select q.name as queue, r.relay, r.destination,
+       s.owner is not null and s.until > pgq.now() as alive,
+       r.circuit, r.changed_at, r.error, s.owner, s.batch
+from pgq.relay r
+join pgq._visible_queue q on q.queue_id = r.queue_id
+left join pgq.stream s on s.queue_id = r.queue_id and s.consumer = r.relay;
+comment on view pgq.relays is
+    'The relays: where each forwards its queue to, whether it lives, and how its circuit breaker '
+    'is. pgq.relay_report(queue, relay) has one forgotten that is not to come back.';
+comment on column pgq.relays.alive is
+    'False: not heard of for a while, and it has not said that it ends.';
+comment on column pgq.relays.changed_at is 'Since when the circuit is what it is.';
+comment on column pgq.relays.owner is 'The process that runs it.';
+comment on column pgq.relays.batch is 'The last batch that it has finished.';
+revoke all on table pgq.relays from public;
 
 -- sql/80_observe/replies.sql
 
