@@ -74,7 +74,7 @@ test-chaos: $(pgq_venv)/test.stamp build ## long: 200 server crashes, a million 
 
 .PHONY: test-relay
 test-relay: $(pgq_venv)/test.stamp build ## long: outages of destinations, relays killed 40 times
-	@PGQ_RELAY_MESSAGES=$(or $(MESSAGES),50000) PGQ_RELAY_KILLS=$(or $(KILLS),40) \
+	@PGQ_RELAY_MESSAGES=$(or $(MESSAGES),20000) PGQ_RELAY_KILLS=$(or $(KILLS),40) \
 	    $(pgq_run) python --only relay_outage
 
 .PHONY: test-matrix

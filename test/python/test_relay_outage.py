@@ -129,21 +129,24 @@ def test_after_outages_and_kills_every_destination_has_every_message(
         with relays(environment, to) as processes:
             for queue in to:
                 processes.start(queue)
-            part = MESSAGES // (KILLS + 1)
-            for kill in range(KILLS + 1):
-                publish(client, kill * part, MESSAGES if kill == KILLS else (kill + 1) * part)
-                if kill == KILLS:
-                    break
+            # Published in steps, so that there is something to forward before and in an outage.
+            steps = [MESSAGES * step // (2 * KILLS) for step in range(2 * KILLS + 1)]
+            for kill in range(KILLS):
+                before, within, after = steps[2 * kill : 2 * kill + 3]
                 seen = hook.calls
+                publish(client, before, within)
                 until(lambda seen=seen: hook.calls > seen + 5, "delivery")  # type: ignore[misc]
                 # Not at the same moment of a batch each time.
                 time.sleep(0.03 * (kill % 7))
                 for queue in to:
                     processes.kill(queue)
                     processes.start(queue)
-                if kill % 3 == 0:
+                outage = kill % 3 == 0
+                if outage:
                     cache.kill()
                     storage.refusing = 503
+                publish(client, within, after)
+                if outage:
                     until(lambda: state()["live"] == "open", "the circuit of Redis")
                     until(lambda: state()["archive"] == "open", "the circuit of storage")
                     # The others go on meanwhile.
