@@ -251,6 +251,33 @@ def test_a_batch_that_was_not_acknowledged_is_in_the_stream_once(
     assert [entry["payload"] for entry in entries(store, "audit")] == list(range(10))
 
 
+def test_a_batch_of_a_killed_relay_is_not_given_back_unsent(
+    client: pgq.PooledClient, redis_server: RedisServer, store: redis.Redis
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    client.create_queue("audit")
+    client.publish_batch("audit", [1, 2])
+    target = open_destination(redis_server.url, queue="audit")
+    dying, send = Memory(), target.send
+
+    def arrive(batch: str, copies: Sequence[Copy]) -> Mapping[int, str]:
+        send(batch, copies)
+        raise Killed
+
+    dying.send = arrive  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        drain(client, "audit", dying)
+    busy = Memory()
+    busy.error = Busy("later", delay=60)
+    with running(Relay(client, "audit", busy)):
+        until(lambda: busy.calls > 0)
+    client.publish("audit", 3)
+    drain(client, "audit", target)
+    assert [entry["payload"] for entry in entries(store, "audit")] == [1, 2, 3]
+
+
 def test_a_full_stream_lets_the_relay_rest(
     client: pgq.PooledClient, redis_server: RedisServer, store: redis.Redis
 ) -> None:
@@ -569,6 +596,25 @@ def test_a_stopped_relay_leaves_a_doubtful_batch_to_its_next_start(
     memory.error = None
     drain(client, "audit", memory)
     assert [copy.payload for copy in memory.copies] == [1, 2]
+
+
+def test_a_refusal_that_the_database_does_not_hear_of_is_not_forgotten(
+    client: pgq.PooledClient, db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.create_queue("audit", max_attempts=1)
+    client.publish("audit", 1)
+    memory = Memory(refuse={"audit": "no"})
+    relay = Relay(client, "audit", memory)
+
+    def fail(*_: Any, **options: Any) -> int:
+        relay.stop()
+        raise psycopg.OperationalError("the server is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "nack", fail)
+        relay.run(signals=False)
+    drain(client, "audit", memory)
+    assert db.execute("select error from pgq.dead_letter").fetchall() == [("no",)]
 
 
 def test_a_second_relay_of_the_same_name_waits_for_the_first(client: pgq.PooledClient) -> None:

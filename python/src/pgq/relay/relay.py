@@ -115,9 +115,9 @@ class Relay:
     def _deliver(self, batch: Batch) -> None:
         """Send a batch until it has arrived; give it back if that is better or nobody waits."""
         copies: list[Any] = batch.messages
-        doubt = False
-        while not self._batches.stopping.is_set():
-            self._batches.check_name()
+        # The first one may be what the relay had sent when it was killed.
+        doubt = self._batches.first and self.destination.keeps_batches
+        while self._batches.keep_name():
             try:
                 self.breaker.check()
                 refused = self.destination.send(str(batch.lease_id), copies)
@@ -157,6 +157,8 @@ class Relay:
                 "%s refused %s messages: %s", self.destination.label, len(copies), reason
             )
             self._batches.settle(batch.nack, copies, error=reason)
+        if refused.keys() & {copy.id for copy in batch.left}:
+            return  # the database could not be told: the batch is not done
         self.refused += len(refused)
         self.forwarded += len(batch) - len(refused)
         self._batches.done()
@@ -219,6 +221,8 @@ class _Batches(Source):
         self._owner = myself()
         self._timeout = timeout.total_seconds()
         self._linger = 0.0 if config.drain else linger
+        #: Whether no batch has arrived yet since the name was taken.
+        self.first = True
         self._finished = 0
         self._arrived = False
         self._renewed: float | None = None
@@ -233,7 +237,7 @@ class _Batches(Source):
             try:
                 finished = self.patiently("beginning", self._begin_stream)
                 if finished is not None:
-                    self._finished, self._arrived = finished, False
+                    self._finished, self._arrived, self.first = finished, False, True
                     break
             except _InUse as error:
                 if is_dead(error.owner):
@@ -247,13 +251,16 @@ class _Batches(Source):
             self._beat = Task("pgq-relay-beat", self._keep_name)
         return not self.stopping.is_set()
 
-    def check_name(self) -> None:
-        """Raise unless the name is ours: what another has is not ours to send."""
-        if (
-            time.monotonic() > (self._renewed or 0.0) + self._timeout * 0.9
-            and self._begin_stream() != self._finished
-        ):
-            raise _InUse("it was silent for too long, and another one took over", "")
+    def keep_name(self) -> bool:
+        """Return whether to go on; raise if another has the name, because its batches are not ours.
+
+        Usually it was renewed lately.
+        """
+        if time.monotonic() > (self._renewed or 0.0) + self._timeout * 0.9:
+            finished = self.patiently("keeping the name", self._begin_stream)
+            if finished not in (None, self._finished):
+                raise _InUse("it was silent for too long, and another one took over", "")
+        return not self.stopping.is_set()
 
     def give_name(self) -> bool:
         """Acknowledge what has arrived, and let others have the name; False if they have it."""
@@ -290,7 +297,7 @@ class _Batches(Source):
 
     def done(self) -> None:
         """Note that the batch has arrived: the next claim acknowledges it."""
-        self._arrived = True
+        self._arrived, self.first = True, False
 
     def _claim(self, n: int) -> Batch:
         if self._linger:
