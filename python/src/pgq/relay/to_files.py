@@ -121,6 +121,7 @@ class Directory:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._mode = 0o666 & ~_umask()
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file beside its place, and move it there when it is on the disk."""
@@ -131,7 +132,7 @@ class Directory:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fchmod(file.fileno(), 0o666 & ~_umask())
+                os.fchmod(file.fileno(), self._mode)
                 os.fsync(file.fileno())
             os.replace(scratch, target)
         except BaseException:
