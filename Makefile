@@ -80,6 +80,11 @@ test-chaos: $(pgq_venv)/test.stamp build ## long: 200 server crashes, a million 
 	@$(pgq_run) chaos failover --crashes $(or $(CRASHES),200) --messages $(or $(MESSAGES),1000000) \
 	    --rounds $(or $(ROUNDS),5)
 
+.PHONY: test-relay
+test-relay: $(pgq_venv)/test.stamp build ## long: outages of destinations, relays killed 40 times
+	@PGQ_RELAY_MESSAGES=$(or $(MESSAGES),20000) PGQ_RELAY_KILLS=$(or $(KILLS),40) \
+	    $(pgq_run) python --only relay_outage
+
 .PHONY: test-matrix
 test-matrix: $(pgq_venv)/test.stamp build ## SQL, isolation and Python on PostgreSQL 15 to 18 (MAJORS=)
 	@$(pgq_py) test/matrix.py --only '$(ONLY)' $(if $(MAJORS),--majors $(MAJORS))

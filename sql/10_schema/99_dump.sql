@@ -31,6 +31,7 @@ select pg_catalog.pg_extension_config_dump('pgq.outcome', '');
 select pg_catalog.pg_extension_config_dump('pgq.writer', '');
 select pg_catalog.pg_extension_config_dump('pgq.stream', '');
 select pg_catalog.pg_extension_config_dump('pgq.archive', '');
+select pg_catalog.pg_extension_config_dump('pgq.relay', '');
 -- Not the rights of roles that are gone: their numbers may be those of others elsewhere.
 select pg_catalog.pg_extension_config_dump('pgq.queue_right',
     'where exists (select from pg_catalog.pg_roles r where r.oid = role)');

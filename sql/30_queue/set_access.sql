@@ -41,9 +41,10 @@ begin
                 'pgq.metrics, pgq._metrics, pgq.hold, '
                 'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '
-                'pgq.stream_end'),
+                'pgq.stream_end, pgq.relay_report'),
             (v_consume, 'select on pgq.queue_stats, pgq.message_state, pgq.dead_letter, '
-                'pgq.subscription, pgq.filter_stats, pgq._visible_queue, pgq._metric'),
+                'pgq.subscription, pgq.filter_stats, pgq.relays, pgq._visible_queue, '
+                'pgq._metric'),
             (v_admin, 'execute on function pgq.alter_queue, pgq.drop_queue, pgq.pause, pgq.resume, '
                 'pgq.subscribe, pgq.unsubscribe, pgq.unsubscribe_all, pgq.alter_subscription, '
                 'pgq.replay, pgq.discard')

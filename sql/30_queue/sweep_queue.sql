@@ -11,6 +11,7 @@ begin
     delete from pgq.group_head g where g.queue_id = _sweep_queue.queue_id;
     delete from pgq.group_line g where g.queue_id = _sweep_queue.queue_id;
     delete from pgq.group_stall g where g.queue_id = _sweep_queue.queue_id;
+    delete from pgq.relay r where r.queue_id = _sweep_queue.queue_id;
     delete from pgq.stream s where s.queue_id = _sweep_queue.queue_id;
     delete from pgq.waiter w where w.queue_id = _sweep_queue.queue_id;
     delete from pgq.outcome o where o.queue_id = _sweep_queue.queue_id;

@@ -39,6 +39,7 @@ begin
             union select distinct l.queue_id from pgq.lane l
             union select distinct w.queue_id from pgq.waiter w
             union select s.queue_id from pgq.stream s
+            union select r.queue_id from pgq.relay r
         ) i
         where i.queue_id is not null
           and not exists (select from pgq.queue q where q.queue_id = i.queue_id)

@@ -132,6 +132,10 @@ begin
         from pgq.stream s
         where not exists (select from pgq.queue q where q.queue_id = s.queue_id)
         union all
+        select 'a relay belongs to no queue', r.queue_id, r.relay
+        from pgq.relay r
+        where not exists (select from pgq.queue q where q.queue_id = r.queue_id)
+        union all
         select 'the current era is archived', null, format('era %s', e.number)
         from pgq.era e
         where e.archived_at is not null and e.number >= pg_sequence_last_value('pgq.era_number')

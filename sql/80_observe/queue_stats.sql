@@ -4,7 +4,7 @@ create or replace function pgq._queue_stats(caller pgq.caller default current_us
 returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
                leased bigint, waiting bigint, dead bigint, exact boolean, oldest_age interval,
                next_due_at timestamptz, published_per_second float8, acked_per_second float8,
-               failed_per_second float8)
+               failed_per_second float8, relay text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 -- Of a queue with few rows, the first 501 are found by index and not behind those of the others.
@@ -94,7 +94,15 @@ begin
                coalesce((select e.acked / greatest(e.seconds, 1) from ended e
                          where e.queue_id = q.queue_id), 0)::float8,
                coalesce((select e.failed / greatest(e.seconds, 1) from ended e
-                         where e.queue_id = q.queue_id), 0)::float8
+                         where e.queue_id = q.queue_id), 0)::float8,
+               (select case when not bool_and(coalesce(s.owner is not null and s.until > v_now,
+                                                       false)) then 'silent'
+                            when bool_or(x.circuit = 'open') then 'open'
+                            when bool_or(x.circuit = 'half-open') then 'half-open'
+                            when count(*) > 0 then 'closed' end
+                from pgq.relay x
+                left join pgq.stream s on s.queue_id = x.queue_id and s.consumer = x.relay
+                where x.queue_id = q.queue_id)
         from pgq.queue q
         cross join lateral (
             select coalesce(sum(x.size), 0) as size, count(*) > 500 as many
@@ -132,4 +140,7 @@ comment on view pgq.queue_stats is
     'a count is an estimate from a sample (exact is false then).';
 comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';
 comment on column pgq.queue_stats.published_per_second is 'Messages of the topics it receives.';
+comment on column pgq.queue_stats.relay is
+    'How its relays are doing, the worst of them: silent (not heard of), or their circuit breaker '
+    'is open, half-open or closed. Null: there are none. See pgq.relays.';
 revoke all on table pgq.queue_stats from public;

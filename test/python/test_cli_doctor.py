@@ -137,6 +137,21 @@ def test_an_old_backlog_is_found_where_acknowledgements_are_not_recorded(
     assert [found["subject"] for found in examine("growth")] == ["queue quiet"]
 
 
+def test_relays_that_are_silent_or_rest_are_found(
+    examine: Examine, client: pgq.PooledClient, db: psycopg.Connection
+) -> None:
+    client.create_queue("orders")
+    db.execute("select pgq.relay_report('orders', 'relay', 'redis://host', 'open', 'refused')")
+    (found,) = examine("relays")
+    assert "not heard of" in found["finding"]
+    db.execute("select pgq.stream_begin('orders', 'relay', 'me')")
+    (found,) = examine("relays")
+    assert found["finding"].startswith("redis://host fails since")
+    assert found["finding"].endswith(": refused")
+    db.execute("select pgq.relay_report('orders', 'relay', 'redis://host')")
+    assert examine("relays") == []
+
+
 def test_too_many_lanes_are_found(
     examine: Examine, client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:

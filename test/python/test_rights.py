@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
@@ -12,6 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 import pgq
 from pgq import Draft
+from pgq.relay import Memory, Relay
 
 _numbers = count(1)
 
@@ -48,6 +50,26 @@ def test_a_role_with_rights_publishes_and_consumes(guest: pgq.PooledClient) -> N
     assert [row["queue"] for row in guest.queue_stats()] == ["orders"]
     assert guest.wait_begin("orders", "w", timedelta(seconds=1)) == timedelta(0)
     assert guest.wait_end("orders", "w")
+
+
+def test_a_role_that_may_consume_runs_a_relay(
+    guest: pgq.PooledClient, client: pgq.PooledClient
+) -> None:
+    guest.publish_batch("orders", [1, 2, 3])
+    memory = Memory()
+    relay = Relay(guest, "orders", memory, batch_size=2, linger=timedelta(seconds=0.1))
+    thread = threading.Thread(target=relay.run)
+    thread.start()
+    while relay.forwarded < 3:
+        assert thread.is_alive()
+        thread.join(0.01)
+    assert [row["queue"] for row in guest.relays()] == ["orders"]
+    relay.stop()
+    thread.join()
+    assert [copy.payload for copy in memory.copies] == [1, 2, 3]
+    assert client.relays() == []
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        Relay(guest, "secret", memory, drain=True).run()
 
 
 def test_a_role_without_the_right_is_refused(

@@ -41,6 +41,7 @@ READS = {
     "read_log": "select * from pgq.read_log(1, 100) order by id",
     "writer_epoch": "select pgq.writer_epoch('writer')",
     "rights": "select * from pgq.rights",
+    "relays": "select queue, relay, destination, circuit, error, owner, batch from pgq.relays",
     "now": "select pgq.now() is null",
     "matches": "select pgq.matches('{{\"unknown\": 1}}', '{{\"unknown\": 1}}')",
     "matches_topic": "select pgq.matches_topic('orders.#', 'orders.eu')",
@@ -93,6 +94,7 @@ def work(db: psycopg.Connection) -> None:
     db.execute("select pgq.hold('orders', 'held', n => 5)")
     db.execute("select pgq.stream_begin('orders', 'reader', 'process')")
     db.execute("select pgq.stream_claim('orders', 'reader', 'process', 1, n => 5)")
+    db.execute("select pgq.relay_report('orders', 'reader', 'redis://host', 'open', 'refused')")
     db.execute("select pgq.publish_staged('{}', writer => 'writer', epoch => 7)")
     db.execute("select pgq.grant_queue('orders', 'postgres', 'consume')")
     db.execute("call pgq.maintain()")

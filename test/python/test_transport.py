@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import os
 import socket
 import subprocess
 import threading
@@ -19,10 +18,8 @@ import psycopg
 import pytest
 
 import pgq
-from harness import debian
+from harness import redis_server
 from pgq import Draft
-
-REDIS = ("redis-server", "redis-tools", "libjemalloc2", "liblua5.1-0", "liblzf1", "lua-cjson")
 
 
 class Redis:
@@ -80,15 +77,14 @@ class Broken:
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[tuple[Redis, subprocess.Popen[bytes]]]:
     """A real Redis server on a socket."""
-    tree = debian.unpack("redis", *REDIS)
-    libraries = ":".join(str(path) for path in tree.glob("usr/lib/*-linux-gnu*"))
+    program, environment = redis_server.binary()
     path = tmp_path / "redis.sock"
     with subprocess.Popen(
         [
-            tree / "usr/bin/redis-server",
+            program,
             *("--port", "0", "--unixsocket", path, "--save", "", "--dir", tmp_path),
         ],
-        env=os.environ | {"LD_LIBRARY_PATH": libraries},
+        env=environment,
         stdout=subprocess.DEVNULL,
     ) as process:
         deadline = time.monotonic() + 20
@@ -155,6 +151,129 @@ def test_only_if_all_transports_fail_publishing_fails() -> None:
     assert (first.calls, second.calls) == (1, 1)
     with pytest.raises(pgq.PublishFailed):
         pgq.MultiPublisher([]).publish("orders", 1)
+
+
+def test_what_each_transport_did_is_counted() -> None:
+    good, bad = Broken(), Broken()
+    good.error = None
+    everywhere = pgq.MultiPublisher([good, bad])
+    for _ in range(3):
+        everywhere.publish("orders", 1)
+    bad.error = None
+    everywhere.publish("orders", 1)
+    assert [(tally.published, tally.failed) for tally in everywhere.tallies] == [(4, 0), (1, 3)]
+    assert str(everywhere.tallies[1].error) == "away"
+
+
+def test_a_required_transport_has_to_take_every_message() -> None:
+    first, last = Broken(), Broken()
+    first.error = last.error = None
+    everywhere = pgq.MultiPublisher([first, last], required=[first])
+    assert everywhere.publish("orders", 1) == ["published"] * 2
+    last.error = ConnectionError("away")
+    assert everywhere.publish("orders", 2)[0] == "published"
+    first.error, last.error = ConnectionError("down"), None
+    with pytest.raises(pgq.PublishFailed) as caught:
+        everywhere.publish("orders", 3)
+    assert str(caught.value.__cause__) == "down"
+    assert last.calls == 3  # it is tried all the same
+    with pytest.raises(ValueError, match="among"):
+        pgq.MultiPublisher([first], required=[last])
+
+
+TOML = """
+[development]
+transports = ["file://${SPOOL}?compression=none"]
+
+[test]
+transports = ["memory:"]
+
+[production]
+transports = [
+    { url = "${DATABASE_URL}", required = true, batch_timeout = 0.05, default_priority = 7 },
+    "file://${SPOOL}?compression=none",
+]
+"""
+
+
+@pytest.fixture
+def toml(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "pgq.toml"
+    file.write_text(TOML)
+    given = psycopg.conninfo.conninfo_to_dict(dsn)
+    words = [f"{name}={value}" for name, value in given.items() if name != "dbname"]
+    monkeypatch.setenv("DATABASE_URL", f"postgresql:///{given['dbname']}?{'&'.join(words)}")
+    monkeypatch.setenv("SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setenv("PGQ_CONFIG", str(file))
+    return file
+
+
+def test_an_environment_has_its_transports(
+    toml: Path, client: pgq.PooledClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.create_queue("orders")
+    spool = toml.parent / "spool"
+    with pgq.MultiPublisher.configured() as publisher:  # development
+        publisher.publish("orders", 1)
+    assert [json.loads(file.read_text())["payload"] for file in spool.rglob("*.jsonl")] == [1]
+    with pgq.MultiPublisher.configured("test") as publisher:
+        publisher.publish("orders", 2)
+        memory = publisher.tallies[0].transport
+        assert [message.payload for message in memory.retrieve("orders")] == [2]
+    monkeypatch.setenv("PGQ_ENV", "production")
+    with pgq.MultiPublisher.configured() as publisher:
+        assert [tally.required for tally in publisher.tallies] == [True, False]
+        publisher.publish("orders", 3)
+    (message,) = client.claim("orders", n=5)
+    assert (message.payload, message.priority) == (3, 7)
+    assert len(list(spool.rglob("*.jsonl"))) == 2
+    monkeypatch.setenv("PGQ_TRANSPORTS", "!memory: memory:")
+    with pgq.MultiPublisher.configured() as publisher:
+        assert [tally.required for tally in publisher.tallies] == [True, False]
+
+
+async def test_an_environment_for_asyncio(toml: Path, async_client: pgq.AsyncPooledClient) -> None:
+    await async_client.create_queue("orders")
+    async with await pgq.AsyncMultiPublisher.configured("production") as publisher:
+        await publisher.publish("orders", 3)
+    assert [message.payload for message in await async_client.claim("orders")] == [3]
+    assert len(list((toml.parent / "spool").rglob("*.jsonl"))) == 1
+
+
+def test_a_database_that_is_away_and_not_required_stops_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "pgq.toml"
+    away = '{ url = "postgresql://localhost:1/x", enable_batching = false }'
+    file.write_text(f'[production]\ntransports = ["memory:", {away}]\n')
+    with pgq.MultiPublisher.configured("production", file) as publisher:
+        publisher.tallies[1].transport.client._pool.timeout = 0.1
+        kept, failed = publisher.publish("orders", 1)
+    assert isinstance(kept, int)
+    assert isinstance(failed, Exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[a]", "no environment"),
+        ("[development]\ntransports = []", "transports ="),
+        ("[development]\nplaces = []", "transports ="),
+        ("[development]\ntransports = [3]", "a transport is"),
+        ("[development]\ntransports = [{url = 'memory:', size = 3}]", "no such options: size"),
+        ("[development]\ntransports = [{url = 'memory:', required = 1}]", "true or false"),
+        ("[development]\ntransports = ['s3://${NO_SUCH}']", "NO_SUCH"),
+        ("[development]\ntransports = [{url = 'redis://h', batch_size = 3}]", "no options"),
+        ("[", "pgq.toml"),
+        (None, "PGQ_TRANSPORTS"),
+    ],
+)
+def test_a_wrong_configuration_is_said(tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "pgq.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ValueError, match=said):
+        pgq.MultiPublisher.configured(path=file)
 
 
 def test_transports_come_and_go(tmp_path: Path, client: pgq.PooledClient) -> None:

@@ -88,6 +88,8 @@ insert into matrix values
     ('stream_finish', $$select pgq.stream_finish('own', 'stream', 'o', 1)$$,
         '42501', 'ok', 'ok', '42501'),
     ('stream_end', $$select pgq.stream_end('own', 'stream', 'o')$$, '42501', 'ok', 'ok', '42501'),
+    ('relay_report', $$select pgq.relay_report('own', 'r', 'redis://host')$$,
+        '42501', 'ok', 'ok', '42501'),
     ('peek', $$select pgq.peek('own')$$, '42501', 'ok', 'ok', '42501'),
     ('wait_begin', $$select pgq.wait_begin('own', 'w')$$, '42501', 'ok', 'ok', '42501'),
     ('wait_end', $$select pgq.wait_end('own', 'w')$$, '42501', 'ok', 'ok', '42501'),
@@ -203,6 +205,7 @@ insert into readable values
     ('subscription', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
     ('filter_stats', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
     ('_metric', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
+    ('relays', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
     ('_visible_queue', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}');
 select is_empty(
     $$select c.relname, r.role, t.outcome(r.role, format('select from pgq.%I', c.relname)) as got

@@ -11,6 +11,7 @@ from pgq.client_async import AsyncClient, AsyncPooledClient, connect_async
 from pgq.config import ConsumerConfig, Reject, Retry, TransportConfig
 from pgq.consumer import Consumer
 from pgq.consumer_async import AsyncConsumer
+from pgq.environment import Tally
 from pgq.errors import (
     CircuitOpen,
     InvalidFilter,
@@ -23,6 +24,7 @@ from pgq.errors import (
     RequestTimeout,
 )
 from pgq.filters import Condition, F, Filter, ago
+from pgq.memory import MemoryClient, MemoryTransport
 from pgq.message import Draft, Message
 from pgq.publisher import Publisher
 from pgq.publisher_async import AsyncPublisher
@@ -62,6 +64,8 @@ __all__ = [
     "Filter",
     "InvalidFilter",
     "LeaseLost",
+    "MemoryClient",
+    "MemoryTransport",
     "Message",
     "MultiPublisher",
     "NoQueue",
@@ -77,6 +81,7 @@ __all__ = [
     "Retry",
     "Subscriber",
     "SubscriptionManager",
+    "Tally",
     "Transport",
     "TransportConfig",
     "__version__",

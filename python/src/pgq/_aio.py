@@ -60,7 +60,7 @@ def caller(handler: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
     called = getattr(handler, "__call__", None)  # noqa: B004
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called):
         return handler
-    return lambda *arguments: asyncio.to_thread(handler, *arguments)
+    return lambda *arguments, **options: asyncio.to_thread(handler, *arguments, **options)
 
 
 @contextlib.contextmanager

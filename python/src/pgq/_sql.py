@@ -50,6 +50,9 @@ NACK: Final = "select pgq.nack(%s, %s::bigint[], %s, %s, %s)"
 RELEASE: Final = "select pgq.release(%s, %s::bigint[], %s)"
 BURY: Final = "select pgq.bury(%s, %s::bigint[], %s, %s)"
 EXTEND: Final = "select pgq.extend(%s, %s)"
+STREAM_BEGIN: Final = "select pgq.stream_begin(%s, %s, %s, %s)"
+STREAM_FINISH: Final = "select pgq.stream_finish(%s, %s, %s, %s)"
+STREAM_END: Final = "select pgq.stream_end(%s, %s, %s)"
 SEEN: Final = "select pgq.seen(%s, %s, %s)"
 PEEK: Final = "select * from pgq.peek(%s, %s, %s)"
 
@@ -57,6 +60,21 @@ LISTEN: Final = "listen pgq"
 NOTIFY: Final = "select pg_notify('pgq', %s)"
 WAIT_BEGIN: Final = "select pgq.wait_begin(%s, %s, %s)"
 WAIT_END: Final = "select pgq.wait_end(%s, %s)"
+
+# Relays: the columns are those of Copy, in its order.
+
+RELAY_CLAIM: Final = """
+select m.lease_id, m.id, m.topic, m.priority, m.headers::text, m.payload::text, m.published_at,
+       m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key, m.expires_at,
+       m.lease_until
+  from pgq.stream_claim(%s, %s, %s, %s, null, %s) c
+ cross join lateral pgq.leased(c.lease_id) m
+"""
+RELAY_REPORT: Final = "select pgq.relay_report(%s, %s, %s, %s, %s)"
+BACKLOG: Final = """
+select pgq.backlog(%s),
+       exists (select from pgq.queue_stats s where s.queue = %s and s.waiting > 0)
+"""
 
 # Dead letters, upkeep, looking
 
@@ -67,6 +85,7 @@ QUEUE_STATS: Final = "select * from pgq.queue_stats"
 METRICS: Final = "select name, kind, labels, value, help from pgq.metrics()"
 METRIC_NAMES: Final = "select name, kind, help from pgq._metric order by name"
 STATEMENT_TIMEOUT: Final = "select set_config('statement_timeout', %s, true)"
+RELAYS: Final = "select * from pgq.relays order by queue, relay"
 HISTORY: Final = "select * from pgq.history(%s)"
 REPLIES: Final = "select * from pgq.replies(%s)"
 MATCHES: Final = "select pgq.matches(%s, %s, %s)"

@@ -46,6 +46,12 @@ class CircuitBreaker:
             return "closed"
         return "open" if self._clock() < self._opened + self._reset else "half-open"
 
+    @property
+    def left(self) -> float:
+        """For how many seconds calls are still refused."""
+        opened = self._opened
+        return 0.0 if opened is None else max(opened + self._reset - self._clock(), 0.0)
+
     def check(self) -> None:
         """Raise `CircuitOpen` unless a call may pass."""
         if self._opened is None:

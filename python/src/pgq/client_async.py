@@ -402,6 +402,10 @@ class AsyncClient:
         """Return the numbers to watch, a row for each."""
         return await self._table(_sql.METRICS)
 
+    async def relays(self) -> list[Row]:
+        """Return where relays forward queues to, and how they are doing."""
+        return await self._table(_sql.RELAYS)
+
     async def history(self, message_id: int) -> list[Row]:
         """Return what happened to a message, oldest first."""
         return await self._table(_sql.HISTORY, message_id)
@@ -512,12 +516,13 @@ class AsyncPooledClient(AsyncClient):
         self._spare: Conn | None = None
         self._closing = False
 
-    async def open(self) -> Self:
-        """Connect, and raise what is wrong if that fails."""
-        # The pool would only say that it has waited for too long.
-        conn = await self.connection()
-        await conn.close()
-        await self._pool.open(wait=True)
+    async def open(self, *, wait: bool = True) -> Self:
+        """Connect, and raise what is wrong if that fails; or only begin to."""
+        if wait:
+            # The pool would only say that it has waited for too long.
+            conn = await self.connection()
+            await conn.close()
+        await self._pool.open(wait=wait)
         return self
 
     async def close(self) -> None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Publisher", "publish_together"]
 
+# What is refused for good, be it by the server or because JSON cannot say it; or trouble.
+_REFUSALS = (psycopg.Error, PgqError, TypeError, ValueError)
+
 
 class Publisher:
     """Collects messages and publishes them together, in one transaction.
@@ -172,7 +175,7 @@ class Publisher:
             try:
                 try:
                     self._send(drafts)
-                except (psycopg.Error, PgqError) as error:
+                except _REFUSALS as error:
                     if is_trouble(error) or isinstance(error, CircuitOpen):
                         raise
                     return self._send_apart(drafts)
@@ -197,7 +200,7 @@ class Publisher:
             try:
                 self._send(drafts[:1])
                 count += 1
-            except (psycopg.Error, PgqError) as error:
+            except _REFUSALS as error:
                 if is_trouble(error) or isinstance(error, CircuitOpen):
                     raise
                 log(

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncPublisher", "publish_together"]
 
+# What is refused for good, be it by the server or because JSON cannot say it; or trouble.
+_REFUSALS = (psycopg.Error, PgqError, TypeError, ValueError)
+
 
 class AsyncPublisher:
     """Collects messages and publishes them together, in one transaction.
@@ -170,7 +173,7 @@ class AsyncPublisher:
             try:
                 try:
                     await self._send(drafts)
-                except (psycopg.Error, PgqError) as error:
+                except _REFUSALS as error:
                     if is_trouble(error) or isinstance(error, CircuitOpen):
                         raise
                     return await self._send_apart(drafts)
@@ -195,7 +198,7 @@ class AsyncPublisher:
             try:
                 await self._send(drafts[:1])
                 count += 1
-            except (psycopg.Error, PgqError) as error:
+            except _REFUSALS as error:
                 if is_trouble(error) or isinstance(error, CircuitOpen):
                     raise
                 log(

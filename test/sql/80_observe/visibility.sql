@@ -33,6 +33,9 @@ select is(t.answer('sight_a', $$select string_agg(subscriber, ' ') from pgq.subs
     'so are subscriptions');
 select is(t.answer('sight_a', $$select string_agg(queue, ' ') from pgq.filter_stats$$), 'a',
     'so are filters');
+select pgq.relay_report('a', 'relay', 'redis://a'), pgq.relay_report('b', 'relay', 'redis://b');
+select is(t.answer('sight_a', $$select string_agg(queue, ' ') from pgq.relays$$), 'a',
+    'so are relays');
 select is(t.answer('sight_a', $$select string_agg("right", ' ' order by "right")
                                 from pgq.rights$$), 'consume publish', 'so are rights');
 select is((select count(distinct queue) from pgq.queue_stats), 2::bigint, 'the owner sees all');
@@ -54,6 +57,7 @@ select count(*) from pgq.message_state where sight.spy(queue);
 select count(*) from pgq.subscription where sight.spy(subscriber);
 select count(*) from pgq.filter_stats where sight.spy(queue);
 select count(*) from pgq.queue_stats where sight.spy(queue);
+select count(*) from pgq.relays where sight.spy(queue);
 select count(*) from pgq.rights where sight.spy(queue);
 reset role;
 select results_eq('select distinct what from sight.seen order by 1', $$values ('3'), ('a')$$,

@@ -22,6 +22,7 @@ from pgq.cli import (
     metrics,
     publish,
     queues,
+    relay,
     spark,
     work,
 )
@@ -55,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     commands.parser.add_argument("--version", action="version", version=f"pgq {__version__}")
     modules = (
         *(install, queues, publish, lease, work, look, dead_letters, filters, doctor, spark),
-        *(metrics, dashboard, bench),
+        *(relay, metrics, dashboard, bench),
     )
     for module in modules:
         module.add(commands)

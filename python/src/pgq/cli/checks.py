@@ -204,6 +204,22 @@ select 'problem', format('role %%s', %(role)s::text), 'there is no such role',
  where %(role)s::text is not null and not exists (select from role)
 """
 
+_RELAYS: Final = """
+select 'problem', format('relay %%s of queue %%s', r.relay, r.queue),
+       format('it was not heard of lately, and has not said that it ends (%%s)', r.destination),
+       format('start it again; if it is not to come back: select pgq.relay_report(%%L, %%L)',
+              r.queue, r.relay)
+  from pgq.relays r
+ where not coalesce(r.alive, false)
+union all
+select 'problem', format('relay %%s of queue %%s', r.relay, r.queue),
+       format('%%s fails since %%s: %%s', r.destination, date_trunc('second', r.changed_at),
+              left(r.error, 200)),
+       'its messages wait; the relay goes on when the destination answers'
+  from pgq.relays r
+ where r.alive and r.circuit <> 'closed'
+"""
+
 _STATE: Final = """
 select 'problem', format('queue %%s', c.queue_id), concat_ws(': ', c.problem, c.detail),
        'this is a defect of pgq: please report it'
@@ -214,6 +230,7 @@ CHECKS: Final = (
     Check("version", "client and database have the same version", _VERSION),
     Check("snapshot", "nobody holds an old snapshot", _SNAPSHOT),
     Check("growth", "no queue is growing", _GROWTH),
+    Check("relays", "every relay lives, and its destination answers", _RELAYS),
     Check("lanes", "no queue has too many lanes", _LANES),
     Check("leases", "messages are done before their lease ends", _LEASES),
     Check("eras", "the log is emptied as it should be", _ERAS),

@@ -25,6 +25,7 @@ _COLUMNS = {
     "acked_per_second": "acked/s",
     "failed_per_second": "failed/s",
     "state": "state",
+    "relay": "relay",
 }
 _CLEAR = "\x1b[H\x1b[J"
 

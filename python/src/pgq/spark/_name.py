@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
-import uuid
 from datetime import timedelta
 from typing import Any, LiteralString
 
 import psycopg
 
+from pgq._owner import is_dead, myself
 from pgq.errors import LeaseLost
 from pgq.spark._rows import ask, connect
 
@@ -29,7 +27,7 @@ class Name:
         self.consumer = consumer
         self.timeout = timeout
         self.lease = lease
-        self.owner = f"{_place()} {os.getpid()} {uuid.uuid4().hex[:8]}"
+        self.owner = myself()
         self._conn: psycopg.Connection[Any] | None = None
         self._stopped = threading.Event()
         self._beat: threading.Thread | None = None
@@ -49,7 +47,7 @@ class Name:
                     raise
                 # Spark kills the process of a stream that ends: nobody gives the name free.
                 owner = (error.diag.message_detail or "").partition(" has it until ")[0]
-                if _is_dead(owner):
+                if is_dead(owner):
                     self.ask("select pgq.stream_end(%s, %s, %s)", self.topic, self.consumer, owner)
                 else:
                     time.sleep(min(1.0, self.timeout.total_seconds() / 10))
@@ -115,26 +113,3 @@ class Name:
                     self._begin(lambda *query, conn=conn: ask(conn, *query))
             except Exception:  # the next statement of the owner meets it too, and can tell
                 continue
-
-
-def _place() -> str:
-    """Return what processes have in common that can see each other."""
-    try:
-        return f"{socket.gethostname()} {os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
-        return f"{socket.gethostname()} {uuid.uuid4().hex[:8]}"
-
-
-def _is_dead(owner: str) -> bool:
-    """Whether the owner of a name was a process here that has ended."""
-    place, _, rest = owner.partition(" ")
-    parts = rest.split(" ")
-    if len(parts) != 3 or f"{place} {parts[0]}" != _place() or not parts[1].isdigit():
-        return False
-    try:
-        os.kill(int(parts[1]), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False

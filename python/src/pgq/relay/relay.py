@@ -1,0 +1,392 @@
+"""The loop of a relay: claim, forward, acknowledge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, LiteralString
+
+import psycopg
+
+from pgq import _sql
+from pgq._owner import is_dead, myself
+from pgq._threads import Task, on_signals
+from pgq._log import log, reason
+from pgq._upkeep import is_due
+from pgq.batch import Batch
+from pgq.breaker import CircuitBreaker
+from pgq.config import ConsumerConfig
+from pgq.errors import CircuitOpen, LeaseLost
+from pgq.relay.destination import Busy, Copy, Destination
+from pgq.source import Source
+
+if TYPE_CHECKING:
+    from pgq.client import PooledClient
+
+__all__ = ["Relay"]
+
+_LONGEST_PAUSE = 10.0
+
+
+class Relay:
+    """Forwards the messages of a queue to a destination, until stopped.
+
+    Its claims are the numbered batches of a stream: one that is killed between sending and
+    acknowledging sends, when it is started again under the same name, the same batch under the same
+    name, so that the destination can tell. A second relay of that name waits until the first one
+    has ended.
+
+    While the destination cannot be reached nothing is counted against a message: after `failures`
+    within a time a circuit breaker opens, and the relay rests. Only messages that the destination
+    refuses for what they say are retried by the queue's policy, and become dead letters.
+
+    :param name: stays when the relay is restarted; relays of one queue have different ones.
+    :param batch_size: how many messages to send at once; None for what suits the destination.
+    :param linger: how long to wait for so many; None for what suits the destination.
+    :param breaker: a circuit breaker with other limits.
+    :param timeout: a relay that is not heard of for so long has ended.
+    :param drain: end when nothing is ready, instead of waiting for more.
+    """
+
+    def __init__(
+        self,
+        client: PooledClient,
+        queue: str,
+        destination: Destination,
+        *,
+        name: str = "relay",
+        batch_size: int | None = None,
+        linger: timedelta | None = None,
+        breaker: CircuitBreaker | None = None,
+        timeout: timedelta = timedelta(seconds=30),
+        drain: bool = False,
+    ) -> None:
+        self.queue = queue
+        self.name = name
+        self.destination = destination
+        self.breaker = breaker or CircuitBreaker()
+        #: How many messages were forwarded, how many were refused, and how often sending failed.
+        self.forwarded = 0
+        self.refused = 0
+        self.failures = 0
+        self._streak = 0
+        size = destination.batch_size if batch_size is None else batch_size
+        wait = destination.linger if linger is None else linger.total_seconds()
+        self._client = client
+        self._batches = _Batches(
+            client, queue, name, ConsumerConfig(batch_size=size, drain=drain), timeout, wait
+        )
+        self._reported: tuple[str, str | None] | None = None
+        self._error: str | None = None
+
+    def run(self, *, signals: bool = True) -> None:
+        """Forward until stopped; in the main thread SIGTERM and SIGINT stop it."""
+        batches = self._batches
+        with on_signals(self.stop, signals):
+            try:
+                while batches.take_name():
+                    self._report()
+                    try:
+                        self._forward()
+                        break
+                    except (_InUse, LeaseLost) as error:
+                        log(
+                            *("WARNING", "relay_restarted", "relay %s begins anew: %s"),
+                            *(self.name, reason(error)),
+                            queue=self.queue,
+                            relay=self.name,
+                        )
+            finally:
+                batches.close()
+                if batches.give_name():
+                    self._tell(None, "closed", None)
+                self.destination.close()
+
+    def stop(self) -> None:
+        """Take nothing more; what is being sent may arrive."""
+        self._batches.stop()
+
+    # How
+
+    def _forward(self) -> None:
+        while True:
+            self._rest_while_open()
+            batch = self._batches.fetch()
+            if batch is None:
+                return
+            self._deliver(batch)
+
+    def _deliver(self, batch: Batch) -> None:
+        """Send a batch until it has arrived; give it back if that is better or nobody waits."""
+        copies: list[Any] = batch.messages
+        # The first one may be what the relay had sent when it was killed.
+        doubt = self._batches.first and self.destination.keeps_batches
+        while self._batches.keep_name():
+            try:
+                self.breaker.check()
+                refused = self.destination.send(str(batch.lease_id), copies)
+            except Busy as busy:
+                self._error = str(busy)
+                self._report()
+                self._batches.stopping.wait(busy.delay)
+            except CircuitOpen:  # somebody else tries whether it works again
+                self._batches.stopping.wait(0.25)
+            except Exception as error:
+                self._fail(error)
+                if not self.destination.keeps_batches:
+                    break
+                doubt = True
+                self._pause()
+            else:
+                self._arrived(batch, refused)
+                return
+        if doubt:
+            # Nobody knows whether it has arrived: only the same batch can be sent again.
+            log(
+                *("WARNING", "batch_kept", "relay %s: a batch stays claimed for its next start"),
+                self.name,
+                queue=self.queue,
+                relay=self.name,
+                lease_id=batch.lease_id,
+            )
+            return
+        self._batches.settle(batch.release)
+        self._pause()
+
+    def _arrived(self, batch: Batch, refused: Mapping[int, str]) -> None:
+        self.breaker.success()
+        self._streak = 0
+        self._error = None
+        self._report()
+        reasons: dict[str, list[Any]] = {}
+        for copy in batch.messages:
+            if copy.id in refused:
+                reasons.setdefault(refused[copy.id], []).append(copy)
+        for why, copies in reasons.items():
+            log(
+                *("WARNING", "messages_refused", "%s refused %s messages: %s"),
+                *(self.destination.label, len(copies), why),
+                queue=self.queue,
+                relay=self.name,
+                size=len(copies),
+            )
+            self._batches.settle(batch.nack, copies, error=why)
+        if refused.keys() & {copy.id for copy in batch.left}:
+            return  # the database could not be told: the batch is not done
+        self.refused += len(refused)
+        self.forwarded += len(batch) - len(refused)
+        self._batches.done()
+
+    def _fail(self, error: Exception) -> None:
+        self.failures += 1
+        self._streak += 1
+        before = self.breaker.state
+        self.breaker.failure()
+        self._error = f"{type(error).__name__}: {error}".strip()
+        log(
+            *("WARNING", "relay_failed", "sending to %s failed: %s"),
+            *(self.destination.label, self._error),
+            queue=self.queue,
+            relay=self.name,
+        )
+        if self.breaker.state == "open" and before == "closed":
+            log(
+                *("WARNING", "circuit_opened", "%s is left alone for a while"),
+                self.destination.label,
+                queue=self.queue,
+                relay=self.name,
+            )
+        self._report()
+
+    def _pause(self) -> None:
+        """Wait a little before the next attempt, or until the circuit allows it."""
+        if self.breaker.state == "closed":
+            self._batches.stopping.wait(min(0.125 * 2 ** min(self._streak, 10), _LONGEST_PAUSE))
+        else:
+            self._rest_while_open()
+
+    def _rest_while_open(self) -> None:
+        while self.breaker.state == "open":
+            if self._batches.stopping.wait(min(0.25, self.breaker.left)):
+                return
+        self._report()
+
+    def _report(self) -> None:
+        """Say what has changed, so that it can be seen in the database."""
+        now = (self.breaker.state, self._error)
+        if now != self._reported:
+            self._reported = now
+            self._tell(self.destination.label, *now)
+
+    def _tell(self, label: str | None, circuit: str, error: str | None) -> None:
+        try:
+            self._client._rows(
+                *(_sql.RELAY_REPORT, self.queue, self.name, label, circuit, error), repeatable=True
+            )
+        except psycopg.Error as trouble:
+            self._reported = None
+            log(
+                *("DEBUG", "relay_unreported", "relay_report: %s", reason(trouble)),
+                queue=self.queue,
+                relay=self.name,
+            )
+
+
+class _Batches(Source):
+    """The numbered batches of a stream, as they come, and the name that they are claimed under."""
+
+    def __init__(
+        self,
+        client: PooledClient,
+        topic: str,
+        name: str,
+        config: ConsumerConfig,
+        timeout: timedelta,
+        linger: float,
+    ) -> None:
+        super().__init__(client, topic, config)
+        self._name = name
+        self._owner = myself()
+        self._timeout = timeout.total_seconds()
+        self._linger = 0.0 if config.drain else linger
+        #: Whether no batch has arrived yet since the name was taken.
+        self.first = True
+        self._finished = 0
+        self._arrived = False
+        self._renewed: float | None = None
+        self._beat: Task | None = None
+
+    # The name
+
+    def take_name(self) -> bool:
+        """Wait until the name is ours; False if stopped meanwhile."""
+        told = False
+        while not self.stopping.is_set():
+            try:
+                finished = self.patiently("beginning", self._begin_stream)
+                if finished is not None:
+                    self._finished, self._arrived, self.first = finished, False, True
+                    break
+            except _InUse as error:
+                if is_dead(error.owner):
+                    self._ask(_sql.STREAM_END, self.topic, self._name, error.owner)
+                    continue
+                if not told:
+                    log(
+                        *("WARNING", "relay_waits", "%s: waiting for it", error),
+                        queue=self.topic,
+                        relay=self._name,
+                    )
+                    told = True
+                self.stopping.wait(min(1.0, self._timeout / 10))
+        if self._beat is None and self._renewed is not None:
+            self._beat = Task("pgq-relay-beat", self._keep_name)
+        return not self.stopping.is_set()
+
+    def keep_name(self) -> bool:
+        """Return whether to go on; raise if another has the name, because its batches are not ours.
+
+        Usually it was renewed lately.
+        """
+        if time.monotonic() > (self._renewed or 0.0) + self._timeout * 0.9:
+            finished = self.patiently("keeping the name", self._begin_stream)
+            if finished not in (None, self._finished):
+                raise _InUse("it was silent for too long, and another one took over", "")
+        return not self.stopping.is_set()
+
+    def give_name(self) -> bool:
+        """Acknowledge what has arrived, and let others have the name; False if they have it."""
+        if self._beat is None:
+            return False
+        self._beat.join(5)
+        try:
+            if self._arrived:
+                self._finish()
+            ((given,),) = self._ask(_sql.STREAM_END, self.topic, self._name, self._owner)
+        except (psycopg.Error, _InUse) as error:  # it is free after a while
+            log(
+                *("DEBUG", "name_kept", "ending: %s", reason(error)),
+                queue=self.topic,
+                relay=self._name,
+            )
+            return False
+        return bool(given)
+
+    def _begin_stream(self) -> int:
+        """Take or keep the name; return the last batch that is finished."""
+        began = time.monotonic()
+        span = timedelta(seconds=self._timeout)
+        ((finished,),) = self._ask(_sql.STREAM_BEGIN, self.topic, self._name, self._owner, span)
+        self._renewed = began
+        return int(finished)
+
+    def _keep_name(self) -> None:
+        while not self._closed.wait(self._timeout / 3):
+            try:
+                self._begin_stream()
+                if is_due(self.client.conninfo):
+                    self._maintain()
+            except (psycopg.Error, _InUse) as error:  # whoever sends next meets it, and can tell
+                log(
+                    *("DEBUG", "name_not_renewed", "keeping the name: %s", reason(error)),
+                    queue=self.topic,
+                    relay=self._name,
+                )
+
+    # Batches
+
+    def done(self) -> None:
+        """Note that the batch has arrived: the next claim acknowledges it."""
+        self._arrived, self.first = True, False
+
+    def _claim(self, n: int) -> Batch:
+        if self._linger:
+            if self._arrived:
+                self._finish()
+            self._gather(n)
+        number = self._finished + (2 if self._arrived else 1)
+        rows = self._ask(
+            *(_sql.RELAY_CLAIM, self.topic, self._name, self._owner, number, n), factory=_copies
+        )
+        self._finished, self._arrived = number - 1, False
+        return Batch(self.client, rows)
+
+    def _finish(self) -> None:
+        number = self._finished + 1
+        self._ask(_sql.STREAM_FINISH, self.topic, self._name, self._owner, number)
+        self._finished, self._arrived = number, False
+
+    def _gather(self, n: int) -> None:
+        """Wait until a whole batch is ready, or for as long as a message may wait for others."""
+        deadline: float | None = None
+        while not self.stopping.is_set():
+            ((ready, grouped),) = self._ask(_sql.BACKLOG, self.topic, self.topic)
+            # Of a group no more than one message comes before it is acknowledged.
+            if ready == 0 or ready >= n or grouped:
+                return
+            now = time.monotonic()
+            deadline = deadline or now + self._linger
+            if now >= deadline:
+                return
+            self.stopping.wait(min(1.0, deadline - now))
+
+    def _ask(self, statement: LiteralString, *values: Any, factory: Any = None) -> list[Any]:
+        """Run a statement; all of them can be repeated."""
+        try:
+            return self.client._rows(statement, *values, factory=factory, repeatable=True)
+        except psycopg.errors.ObjectInUse as error:
+            owner = (error.diag.message_detail or "").partition(" has it until ")[0]
+            raise _InUse(error.diag.message_primary or "the name is in use", owner) from None
+
+
+class _InUse(Exception):
+    """Another process has the name."""
+
+    def __init__(self, message: str, owner: str) -> None:
+        super().__init__(message)
+        self.owner = owner
+
+
+def _copies(cursor: Any) -> Callable[[Sequence[Any]], Copy]:
+    return lambda values: Copy(*values)

@@ -1,0 +1,184 @@
+"""Files and objects: JSON lines or Parquet, each batch a file that is there whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pgq.relay.destination import Copy
+
+__all__ = ["Files"]
+
+_COMPRESSIONS = {
+    "jsonl": {"gzip": ".jsonl.gz", "none": ".jsonl"},
+    "parquet": {
+        "zstd": ".parquet",
+        "snappy": ".parquet",
+        "gzip": ".parquet",
+        "none": ".parquet",
+    },
+}
+
+
+class Files:
+    """Writes each batch into a file ``YYYY/MM/DD/QUEUE-FIRST-LAST-LEASE.jsonl.gz``.
+
+    The name tells the lowest and the highest id in it. A batch that is sent again has the same name
+    and the same bytes, so it replaces itself.
+
+    :param store: where files are put: a `Directory`, or `Objects` of any storage that fsspec knows.
+    :param format: jsonl or parquet (which needs pyarrow).
+    :param compression: gzip or none; for Parquet zstd, snappy, gzip or none.
+    :param name: how the names of files begin.
+    """
+
+    keeps_batches: ClassVar[bool] = True
+    batch_size = 10_000
+    linger = 60.0
+
+    def __init__(
+        self,
+        store: Directory | Objects,
+        *,
+        format: str = "jsonl",
+        compression: str | None = None,
+        name: str = "messages",
+        label: str = "",
+    ) -> None:
+        if format not in _COMPRESSIONS:
+            raise ValueError(f"format is jsonl or parquet, not {format!r}")
+        known = _COMPRESSIONS[format]
+        compression = compression or next(iter(known))
+        if compression not in known:
+            raise ValueError(f"compression of {format} is {', '.join(known)}, not {compression!r}")
+        if format == "parquet":
+            import_module("pyarrow.parquet")  # now, not when the first message comes
+        self.label = label or "files"
+        self._store = store
+        self._format = format
+        self._compression = compression
+        self._suffix = known[compression]
+        self._name = name.replace("/", "_")
+
+    def send(self, batch: str, copies: Sequence[Copy]) -> Mapping[int, str]:
+        """Write the file."""
+        ids = [copy.id for copy in copies]
+        day = copies[0].published_at.astimezone(UTC).strftime("%Y/%m/%d")
+        file = f"{self._name}-{min(ids)}-{max(ids)}-{batch}{self._suffix}"
+        self._store.put(f"{day}/{file}", self._bytes(copies))
+        return {}
+
+    def close(self) -> None:
+        """Do nothing: no file is open between batches."""
+
+    def _bytes(self, copies: Sequence[Copy]) -> bytes:
+        if self._format == "parquet":
+            return _parquet(copies, self._compression)
+        data = "".join(copy.document() + "\n" for copy in copies).encode()
+        return gzip.compress(data, 6, mtime=0) if self._compression == "gzip" else data
+
+
+def _parquet(copies: Sequence[Copy], compression: str) -> bytes:
+    arrow: Any = import_module("pyarrow")
+    moment, text = arrow.timestamp("us", tz="UTC"), arrow.string()
+    columns = {
+        "id": arrow.int64(),
+        "topic": text,
+        "priority": arrow.int32(),
+        "headers": text,
+        "payload": text,
+        "sender": text,
+        "recipient": text,
+        "reply_to": text,
+        "correlation_id": text,
+        "group_key": text,
+        "published_at": moment,
+        "expires_at": moment,
+    }
+    source = {"headers": "headers_json", "payload": "payload_json"}
+    table = arrow.table(
+        [
+            arrow.array([getattr(copy, source.get(name, name)) for copy in copies], kind)
+            for name, kind in columns.items()
+        ],
+        schema=arrow.schema(list(columns.items())),
+    )
+    sink = arrow.BufferOutputStream()
+    import_module("pyarrow.parquet").write_table(table, sink, compression=compression)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+class Directory:
+    """A directory of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mode = 0o666 & ~_umask()
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file beside its place, and move it there when it is on the disk."""
+        target = self._path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(file.fileno(), self._mode)
+                os.fsync(file.fileno())
+            os.replace(scratch, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(scratch)
+            raise
+        for directory in (target.parent, *target.parent.parents):
+            _sync(directory)
+            if directory == self._path:
+                break
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Objects:
+    """A bucket, or whatever else fsspec has: putting an object is all or nothing there."""
+
+    def __init__(self, scheme: str, path: str, *, timeout: float = 30.0, **options: Any) -> None:
+        self._path = path.rstrip("/")
+        if scheme == "s3":
+            # How often to try again is for the relay to decide.
+            config = {
+                "connect_timeout": min(timeout, 10.0),
+                "read_timeout": timeout,
+                "retries": {"max_attempts": 1},
+            }
+            options = {"config_kwargs": config} | options
+        import_module("s3fs" if scheme == "s3" else "fsspec")
+        self._system: Any = import_module("fsspec").filesystem(
+            scheme, use_listings_cache=False, **options
+        )
+        if scheme == "s3":
+            self._system.retries = 1
+
+    def put(self, name: str, data: bytes) -> None:
+        """Put an object."""
+        self._system.pipe_file(f"{self._path}/{name}", data)

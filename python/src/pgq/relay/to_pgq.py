@@ -1,0 +1,131 @@
+"""Another pgq: messages are published there, in one transaction for a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import psycopg
+
+from pgq import _sql
+from pgq.relay.destination import Copy
+
+__all__ = ["Pgq"]
+
+# What a database says of a message, by the class of its SQLSTATE; and that nobody receives a topic.
+_REFUSALS = ("22", "23", "QU005")
+
+
+class Pgq:
+    """Publishes each message to the same topic, or to one topic, of another database.
+
+    The header ``pgq_id`` is the id that the message has here. The dedup key is made of it, so a
+    message that is sent twice within the other queue's dedup window is there once.
+
+    :param topic: publish to this topic; None for that of the message.
+    :param relay: tells relays apart whose databases number their messages alike.
+    """
+
+    keeps_batches: ClassVar[bool] = False
+    batch_size = 500
+    linger = 0.0
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        topic: str | None = None,
+        relay: str = "relay",
+        timeout: float = 30.0,
+        label: str = "",
+    ) -> None:
+        self.label = label or "postgresql"
+        self._conninfo = conninfo
+        self._topic = topic
+        self._relay = relay
+        self._timeout = timeout
+        self._conn: psycopg.Connection[Any] | None = None
+
+    def send(self, batch: str, copies: Sequence[Copy]) -> Mapping[int, str]:
+        """Publish all copies, or one by one if some are refused."""
+        try:
+            try:
+                self._publish(copies)
+            except psycopg.Error as error:
+                if not _is_refusal(error):
+                    raise
+                return self._publish_apart(copies)
+        except BaseException:
+            self.close()
+            raise
+        return {}
+
+    def close(self) -> None:
+        """Disconnect."""
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.close()
+
+    def _publish_apart(self, copies: Sequence[Copy]) -> Mapping[int, str]:
+        refused: dict[int, str] = {}
+        for copy in copies:
+            try:
+                self._publish([copy])
+            except psycopg.Error as error:
+                if not _is_refusal(error):
+                    raise
+                refused[copy.id] = error.diag.message_primary or str(error)
+        return refused
+
+    def _publish(self, copies: Sequence[Copy]) -> None:
+        """Publish in one transaction, with a statement for each topic and set of options."""
+        groups: dict[tuple[Any, ...], list[Copy]] = {}
+        for copy in copies:
+            common = (
+                *(copy.topic, copy.priority, copy.expires_at, copy.sender, copy.recipient),
+                *(copy.reply_to, copy.correlation_id, copy.group_key),
+            )
+            groups.setdefault(common, []).append(copy)
+        conn = self._connection()
+        with conn.transaction():
+            for group in groups.values():
+                first = group[0]
+                left = None
+                if first.expires_at is not None:
+                    left = first.expires_at - datetime.now(UTC)
+                    if left.total_seconds() <= 0:
+                        continue
+                conn.execute(
+                    _sql.PUBLISH_BATCH,
+                    [
+                        self._topic or first.topic,
+                        f"[{','.join(copy.payload_json for copy in group)}]",
+                        f"[{','.join(_headers(copy) for copy in group)}]",
+                        *(first.priority, None, left),
+                        *(first.sender, first.recipient, first.reply_to, first.correlation_id),
+                        *(first.group_key, [f"{self._relay} {copy.id}" for copy in group]),
+                    ],
+                )
+
+    def _connection(self) -> psycopg.Connection[Any]:
+        if self._conn is None or self._conn.broken or self._conn.closed:
+            self._conn = psycopg.connect(
+                self._conninfo,
+                autocommit=True,
+                connect_timeout=max(2, int(min(self._timeout, 10))),
+                fallback_application_name="pgq relay",
+            )
+            limit = f"{int(self._timeout * 1000)}ms"
+            self._conn.execute("select set_config('statement_timeout', %s, false)", [limit])
+        return self._conn
+
+
+def _headers(copy: Copy) -> str:
+    """Return the headers with one more."""
+    rest = copy.headers_json.strip()[1:-1].strip()
+    return f'{{"pgq_id": {copy.id}{", " if rest else ""}{rest}}}'
+
+
+def _is_refusal(error: psycopg.Error) -> bool:
+    return (error.sqlstate or "").startswith(_REFUSALS)

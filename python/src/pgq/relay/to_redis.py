@@ -1,0 +1,95 @@
+"""Redis: entries of a stream, messages of a channel, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from pgq.relay.destination import Busy, Copy
+
+__all__ = ["Redis"]
+
+# A batch is there whole and once: to send the relay's last batch again changes nothing.
+# KEYS: the stream, what remembers the last batch. ARGV: the batch, whether there is a stream, the
+# channel, how many entries to keep, how many are too many; then id, topic and body of each message.
+_SEND = """
+if redis.call('get', KEYS[2]) == ARGV[1] then return 0 end
+local keep, limit = tonumber(ARGV[4]), tonumber(ARGV[5])
+if limit > 0 and redis.call('xlen', KEYS[1]) >= limit then return -1 end
+for i = 6, #ARGV, 3 do
+    if ARGV[2] == '1' then
+        if keep > 0 then
+            redis.call('xadd', KEYS[1], 'maxlen', '~', keep, '*',
+                       'id', ARGV[i], 'topic', ARGV[i + 1], 'message', ARGV[i + 2])
+        else
+            redis.call('xadd', KEYS[1], '*',
+                       'id', ARGV[i], 'topic', ARGV[i + 1], 'message', ARGV[i + 2])
+        end
+    end
+    if ARGV[3] ~= '' then redis.call('publish', ARGV[3], ARGV[i + 2]) end
+end
+redis.call('set', KEYS[2], ARGV[1])
+return 1
+"""
+
+
+class Redis:
+    """Adds each message to a stream (fields id, topic, message), and publishes it to a channel.
+
+    :param stream: the stream's key; None for a channel alone.
+    :param channel: the channel; None for a stream alone.
+    :param keep: about how many entries the stream keeps; 0 for all.
+    :param limit: rest while the stream has so many entries; 0 for never.
+    :param relay: tells relays apart that write to the same stream or channel.
+    """
+
+    keeps_batches: ClassVar[bool] = True
+    batch_size = 500
+    linger = 0.0
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        stream: str | None,
+        channel: str | None = None,
+        keep: int = 0,
+        limit: int = 0,
+        relay: str = "relay",
+        timeout: float = 30.0,
+        label: str = "",
+    ) -> None:
+        if stream is None and channel is None:
+            raise ValueError("Redis needs a stream, a channel, or both")
+        if keep < 0 or limit < 0 or (stream is None and (keep or limit)):
+            raise ValueError("keep and limit are numbers of entries of a stream")
+        self.label = label or "redis"
+        self._client = redis.Redis.from_url(
+            url,
+            socket_timeout=timeout,
+            socket_connect_timeout=min(timeout, 10.0),
+            retry=Retry(NoBackoff(), 1),
+        )
+        self._send = self._client.register_script(_SEND)
+        place = stream if stream is not None else channel
+        # In braces: a cluster keeps both keys on one node.
+        self._keys = [stream or f"{{{place}}}", f"pgq:{{{place}}}:{relay}"]
+        self._settings: list[str | int] = [int(stream is not None), channel or "", keep, limit]
+        self._stream = stream
+
+    def send(self, batch: str, copies: Sequence[Copy]) -> Mapping[int, str]:
+        """Add the copies, unless this batch was the last one."""
+        arguments: list[str | int] = [batch, *self._settings]
+        for copy in copies:
+            arguments += (copy.id, copy.topic, copy.document())
+        if self._send(keys=self._keys, args=arguments) == -1:
+            raise Busy(f"the stream {self._stream} is full")
+        return {}
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
