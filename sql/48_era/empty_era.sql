@@ -6,8 +6,19 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
+declare
+    v_overdue double precision;
 begin
-    if pgq._empty_slot(new.slot) then
+    -- Where a short patience is always in vain, because claims are parts of longer transactions,
+    -- the log must not grow for ever. Well below deadlock_timeout: others wait for this.
+    select greatest(date_part('epoch', pgq.now() - e.started_at - r.span), 0)
+           / greatest(date_part('epoch', r.span), 60)
+    into v_overdue
+    from pgq.era e cross join (values (pgq._log_retention())) r (span)
+    where e.number = new.number + 1;
+    if pgq._empty_slot(new.slot,
+        interval '50 ms' * least(1 + 10 * coalesce(v_overdue, 0), 10))
+    then
         update pgq.era e set emptied_at = pgq.now(), retry_at = null where e.slot = new.slot;
     end if;
     return null;

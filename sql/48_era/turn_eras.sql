@@ -1,5 +1,5 @@
 -- Asks for the slot to be emptied whose messages are past retention, and begins a new era when the
--- current one has lasted as long. Retention is the longest of all queues: the log is shared.
+-- current one has lasted as long.
 create or replace function pgq._turn_eras(now timestamptz, emptying boolean) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -25,13 +25,14 @@ begin
             archived_at = null;
         return;
     end if;
-    select coalesce(max(q.retention), interval '1 day') into v_retention from pgq.queue q;
+    v_retention := pgq._log_retention();
 
     -- An era's messages are old enough when the era after it is. Who archives them has a while
-    -- longer for it. The update has a trigger that
-    -- empties the slot when the transaction commits, and not before: it locks the slot.
+    -- longer for it. The update has a trigger that empties the slot when the transaction commits,
+    -- and not before: it locks the slot.
     if emptying then
-        update pgq.era e set retry_at = _turn_eras.now + interval '10 s'
+        update pgq.era e set retry_at = _turn_eras.now
+            + least(greatest(v_retention / 100, interval '1 s'), interval '10 s')
         from pgq.era n
         where n.number = e.number + 1 and e.number < v_number and e.emptied_at is null
           and n.started_at + v_retention <= _turn_eras.now
