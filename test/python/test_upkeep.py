@@ -130,12 +130,12 @@ def test_eras_turn_although_somebody_is_always_reading_the_log(connect: Connect)
     def read() -> None:
         with connect() as conn:
             while not stop.is_set():
-                conn.execute("select count(*), pg_sleep(0.2) from pgq.message")
+                conn.execute("select count(*), pg_sleep(0.3) from pgq.message")
 
-    with ThreadPoolExecutor() as pool:
-        readers = [pool.submit(read) for _ in range(6)]
+    with ThreadPoolExecutor(12) as pool:
+        readers = [pool.submit(read) for _ in range(12)]
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 180
             while value(db, "select last_value from pgq.era_number") < 4:
                 assert time.monotonic() < deadline, "the log is never emptied"
                 # As if it had been tried in vain for long.
