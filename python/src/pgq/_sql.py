@@ -54,6 +54,7 @@ PEEK: Final = "select * from pgq.peek(%s, %s, %s)"
 LISTEN: Final = "listen pgq"
 NOTIFY: Final = "select pg_notify('pgq', %s)"
 WAIT_BEGIN: Final = "select pgq.wait_begin(%s, %s, %s)"
+WAIT_BEGIN_SIGNAL: Final = "select pgq.wait_begin(%s, %s, %s), pgq.signal(%s)"
 WAIT_END: Final = "select pgq.wait_end(%s, %s)"
 
 # Dead letters, upkeep, looking
@@ -69,3 +70,4 @@ EXPLAIN_FILTER: Final = "select item, value from pgq.explain_filter(%s, %s)"
 VERSION: Final = "select pgq.version()"
 NOW: Final = "select clock_timestamp()"
 PING: Final = "select 1"
+BACKEND_PID: Final = "select pg_backend_pid()"
