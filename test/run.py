@@ -15,7 +15,10 @@ from chaos import chaos, failover
 from harness import isolation_suite, lint_suite, pytest_suite, report, sql_suite, verify_suite
 
 # Minutes each, and only by name.
-LONG = {"spark-cluster"}
+LONG = {"spark-cluster", "pgbouncer"}
+
+# What is run through a pooler every time; all of it is the suite pgbouncer.
+POOLED = "test_client or test_publisher or test_rights or test_errors"
 
 
 def main() -> int:
@@ -39,6 +42,12 @@ def main() -> int:
         ),
         "python": partial(
             pytest_suite.run, directory="python", pattern=options.only, accept=options.accept
+        ),
+        "pooled": partial(
+            pytest_suite.run, directory="python", pattern=options.only or POOLED, pooler=True
+        ),
+        "pgbouncer": partial(
+            pytest_suite.run, directory="python", pattern=options.only, pooler=True
         ),
         "chaos": partial(chaos.run, crashes=options.crashes, messages=options.messages),
         "failover": partial(failover.run, rounds=options.rounds),

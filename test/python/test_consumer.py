@@ -341,6 +341,7 @@ def test_a_retry_is_taken_when_it_is_due_and_not_at_the_next_poll(
         wait_for(handler.has(1), 5)
 
 
+@pytest.mark.unpooled("LISTEN needs a session")
 def test_a_listener_whose_backend_is_killed_misses_nothing(
     orders: pgq.PooledClient, db: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -499,6 +500,7 @@ def test_a_process_that_is_told_to_end_loses_nothing(
     assert states(db) == [("ready", 0)] * (10 - ended)
 
 
+@pytest.mark.unpooled("the pooler keeps its sessions")
 def test_a_closed_client_leaves_no_connection_behind(
     dsn: str, orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:

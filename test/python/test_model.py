@@ -20,6 +20,7 @@ from itertools import count
 from typing import Any, ClassVar
 
 import psycopg
+import pytest
 from conftest import Connect
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -31,6 +32,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
+pytestmark = pytest.mark.unpooled("its sessions have settings of their own")
 
 EXAMPLES = int(os.environ.get("PGQ_EXAMPLES", "15"))
 STEPS = int(os.environ.get("PGQ_STEPS", "40"))

@@ -476,6 +476,7 @@ class PooledClient(Client):
         self.conninfo = conninfo
         self.breaker = breaker or CircuitBreaker()
         self._options: dict[str, Any] = {"fallback_application_name": "pgq"} | options
+        self._pooled = False
         self._pool: ConnectionPool[Conn] = ConnectionPool(
             conninfo,
             connection_class=_Keeping,
@@ -485,6 +486,7 @@ class PooledClient(Client):
             timeout=timeout.total_seconds(),
             # Its pauses double for as long: after that the next call tries anew.
             reconnect_timeout=10,
+            configure=self._adapt,
             check=_check,
             open=False,
             name="pgq",
@@ -500,8 +502,11 @@ class PooledClient(Client):
     def open(self) -> Self:
         """Connect, and raise what is wrong if that fails."""
         # The pool would only say that it has waited for too long.
-        conn = self.connection()
-        conn.close()
+        with self.connection() as conn:
+            # A pooler makes up the number of a session, which it shares between clients.
+            cursor = conn.cursor(row_factory=scalar_row)
+            cursor.execute(_sql.BACKEND_PID)
+            self._pooled = cursor.fetchone() != conn.info.backend_pid
         self._pool.open(wait=True)
         return self
 
@@ -534,7 +539,14 @@ class PooledClient(Client):
 
     def connection(self) -> Conn:
         """Open a connection that is not of the pool; whoever asked for it closes it."""
-        return Connection.connect(self.conninfo, **self._options, autocommit=True)
+        conn = Connection.connect(self.conninfo, **self._options, autocommit=True)
+        self._adapt(conn)
+        return conn
+
+    def _adapt(self, conn: Conn) -> None:
+        """Prepare no statement in a session that the next transaction may not get."""
+        if self._pooled and "prepare_threshold" not in self._options:
+            conn.prepare_threshold = None
 
     @contextmanager
     def transaction(self) -> Iterator[Client]:
