@@ -304,6 +304,7 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
 # Waking
 
 
+@pytest.mark.unpooled("LISTEN needs a session")
 def test_an_idle_consumer_asks_nothing_and_is_woken_at_once(
     orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:

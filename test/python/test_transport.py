@@ -368,6 +368,7 @@ def test_a_message_is_claimed_from_the_midst_of_others(client: pgq.PooledClient)
 # Quiet queues
 
 
+@pytest.mark.unpooled("LISTEN needs a session")
 @pytest.mark.parametrize(
     ("filter", "other", "meant"),
     [
