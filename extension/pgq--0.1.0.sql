@@ -52,6 +52,7 @@ create table pgq.queue (
     journal      text not null default 'all',
     mode         text not null default 'queue',
     paused       boolean not null default false,
+    signal       uuid not null default gen_random_uuid(),
     created_at   timestamptz not null default now(),
     constraint queue_pkey primary key (queue_id),
     constraint queue_name_unique unique (name),
@@ -87,6 +88,8 @@ comment on column pgq.queue.journal is
     'all: acknowledgements are recorded too; failures: only what went wrong.';
 comment on column pgq.queue.mode is 'queue: delivered by claim; archive: only kept in the log.';
 comment on column pgq.queue.paused is 'Claims return nothing while true.';
+comment on column pgq.queue.signal is
+    'What NOTIFY says instead of the name where roles have rights: everybody hears it.';
 revoke all on table pgq.queue from public;
 
 -- sql/10_schema/12_binding.sql
@@ -701,6 +704,18 @@ comment on table pgq.archive is
     'One row while somebody archives the log: an era that has not been archived is kept for this '
     'long beyond its retention. No row: eras wait for nobody.';
 revoke all on table pgq.archive from public;
+
+-- sql/10_schema/31_turn.sql
+
+-- Locks of pgq's own. Advisory locks are no choice: their numbers belong to everybody, and a role
+-- without any right could hold them.
+create table pgq.turn (
+    what text not null,
+    constraint turn_pkey primary key (what)
+);
+insert into pgq.turn values ('era'), ('maintain'), ('replay'), ('right');
+comment on table pgq.turn is 'What only one transaction does at a time.';
+revoke all on table pgq.turn from public;
 
 -- sql/10_schema/99_dump.sql
 
@@ -2959,6 +2974,35 @@ comment on function pgq._slice_ranges(int8multirange, int, int) is
     'The part of a set of ids that belongs to a slice.';
 revoke all on function pgq._slice_ranges(int8multirange, int, int) from public;
 
+-- sql/25_core/take_turn.sql
+
+-- Waits until nobody else does this, and keeps others waiting until the transaction ends.
+create function pgq._take_turn(what text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from pgq.turn t where t.what = _take_turn.what for update;
+end
+$$;
+comment on function pgq._take_turn(text) is 'Waits until no other transaction does the same.';
+revoke all on function pgq._take_turn(text) from public;
+
+-- sql/25_core/try_turn.sql
+
+-- The same without waiting: false if somebody else is at it.
+create function pgq._try_turn(what text) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from pgq.turn t where t.what = _try_turn.what for update skip locked;
+    return found;
+end
+$$;
+comment on function pgq._try_turn(text) is 'Whether no other transaction does the same.';
+revoke all on function pgq._try_turn(text) from public;
+
 -- sql/25_core/visible_queues.sql
 
 -- The queues that the caller may consume; null: all of them, for the owner.
@@ -3420,8 +3464,11 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- PostgreSQL sends equal notifications of a transaction once.
-    perform pg_notify('pgq', q.name) from pgq.queue q
+    -- PostgreSQL sends equal notifications of a transaction once. Every role that can connect hears
+    -- them: where not all may know of all queues, the name is not said.
+    perform pg_notify('pgq', case when exists (select from pgq.queue_right) then q.signal::text
+                             else q.name end)
+    from pgq.queue q
     where q.queue_id = _wake.queue_id
       and (exists (select from pgq.waiter w
                    where w.queue_id = q.queue_id and w.until > pgq.now())
@@ -3751,6 +3798,7 @@ begin
         v_wanted.unlaned_rows := v_present.unlaned_rows;
         v_wanted.unlaned_xid := v_present.unlaned_xid;
         v_wanted.paused := v_present.paused;
+        v_wanted.signal := v_present.signal;
         v_wanted.created_at := v_present.created_at;
         if v_present is distinct from v_wanted then
             raise exception 'queue "%" exists with another policy', create_queue.name
@@ -3930,7 +3978,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pg_advisory_xact_lock(hashtextextended('pgq.right', 0));
+    perform pgq._take_turn('right');
 end
 $$;
 comment on function pgq._lock_rights() is 'Lets changes of rights wait for each other.';
@@ -4117,8 +4165,8 @@ begin
             (v_publish, 'usage on sequence pgq.message_id'),
             (v_publish, 'select on sequence pgq.era_number'),
             (v_consume, 'execute on function pgq.claim, pgq.ack, pgq.nack, pgq.bury, pgq.extend, '
-                'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.seen, '
-                'pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, pgq.hold, '
+                'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.signal, '
+                'pgq.seen, pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, pgq.hold, '
                 'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '
                 'pgq.stream_end'),
@@ -5456,8 +5504,19 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
+declare
+    v_overdue double precision;
 begin
-    if pgq._empty_slot(new.slot) then
+    -- Where a short patience is always in vain, because claims are parts of longer transactions,
+    -- the log must not grow for ever. Well below deadlock_timeout: others wait for this.
+    select greatest(date_part('epoch', pgq.now() - e.started_at - r.span), 0)
+           / greatest(date_part('epoch', r.span), 60)
+    into v_overdue
+    from pgq.era e cross join (values (pgq._log_retention())) r (span)
+    where e.number = new.number + 1;
+    if pgq._empty_slot(new.slot,
+        interval '50 ms' * least(1 + 10 * coalesce(v_overdue, 0), 10))
+    then
         update pgq.era e set emptied_at = pgq.now(), retry_at = null where e.slot = new.slot;
     end if;
     return null;
@@ -5491,12 +5550,15 @@ comment on trigger era_empty on pgq.era is 'Empties the slot when the transactio
 
 -- Truncates a slot of the ring after its unfinished messages have been carried forward; false if
 -- somebody is using it, or if too many are left to carry, so that it has to be tried again.
-create function pgq._empty_slot(slot int) returns boolean
+-- Patience is how long everybody else may have to wait because this waits for a lock.
+create function pgq._empty_slot(slot int, patience interval) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '50ms'
+set lock_timeout = 0
 as $$
 begin
+    -- Ends with the function, as what it has declared.
+    perform set_config('lock_timeout', (extract(epoch from patience) * 1000)::int::text, true);
     -- Most of the work without a lock, then what is left of it with nobody looking.
     if pgq._carry_forward(slot, 100000) = 100000 then
         return false;
@@ -5521,32 +5583,72 @@ exception
         return false;
 end
 $$;
-comment on function pgq._empty_slot(int) is
+comment on function pgq._empty_slot(int, interval) is
     'Truncates a slot of the ring after its unfinished messages have been carried forward.';
-revoke all on function pgq._empty_slot(int) from public;
+revoke all on function pgq._empty_slot(int, interval) from public;
+
+-- sql/48_era/log_retention.sql
+
+-- How long the log keeps messages: as long as the queue that wants it longest, since it is shared.
+create function pgq._log_retention() returns interval
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (select coalesce(max(q.retention), interval '1 day') from pgq.queue q);
+end
+$$;
+comment on function pgq._log_retention() is 'How long the log keeps messages at least.';
+revoke all on function pgq._log_retention() from public;
 
 -- sql/48_era/turn_eras.sql
 
 -- Asks for the slot to be emptied whose messages are past retention, and begins a new era when the
--- current one has lasted as long. Retention is the longest of all queues: the log is shared.
+-- current one has lasted as long.
 create function pgq._turn_eras(now timestamptz, emptying boolean) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_number bigint := pg_sequence_last_value('pgq.era_number');
-    v_retention interval;
+    v_number bigint;
+    v_retention interval := pgq._log_retention();
     v_started timestamptz;
+    v_due smallint[] := '{}';
+    v_over boolean;
 begin
     -- An old snapshot does not see what has come back since (a replay), and would truncate it.
     if current_setting('transaction_isolation') <> 'read committed' then
         return;
     end if;
-    if not pg_try_advisory_xact_lock(hashtextextended('pgq.era', 0)) then
-        return;
-    end if;
-    select e.started_at into v_started from pgq.era e where e.number = v_number;
-    if not found then
+    -- First a look that locks nothing, where most calls end; then again with nobody else at it.
+    for v_alone in 0 .. 1 loop
+        v_number := pg_sequence_last_value('pgq.era_number');
+        v_started := (select e.started_at from pgq.era e where e.number = v_number);
+        -- An era's messages are old enough when the era after it is. Who archives them has a while
+        -- longer for it.
+        if emptying then
+            v_due := array(
+                select e.slot from pgq.era e join pgq.era n on n.number = e.number + 1
+                where e.number < v_number and e.emptied_at is null
+                  and n.started_at + v_retention <= _turn_eras.now
+                  and (e.archived_at is not null or not exists (
+                      select from pgq.archive a
+                      where n.started_at + v_retention + a.wait > _turn_eras.now))
+                  and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now);
+        end if;
+        v_over := v_started + v_retention <= now
+            and not exists (select from pgq.era e
+                            where e.slot = (v_number + 1) % 3 and e.emptied_at is null)
+            and exists (select from pgq.message m where m.era = v_number % 3);
+        if v_started is not null and v_due = '{}' and not v_over then
+            return;
+        end if;
+        if v_alone = 0 and not pgq._try_turn('era') then
+            return;
+        end if;
+    end loop;
+
+    if v_started is null then
         -- The first time, or the sequence moved in a transaction that was rolled back.
         insert into pgq.era as e (slot, number, started_at) values (v_number % 3, v_number, now)
         on conflict on constraint era_pkey do update
@@ -5554,27 +5656,13 @@ begin
             archived_at = null;
         return;
     end if;
-    select coalesce(max(q.retention), interval '1 day') into v_retention from pgq.queue q;
-
-    -- An era's messages are old enough when the era after it is. Who archives them has a while
-    -- longer for it. The update has a trigger that
-    -- empties the slot when the transaction commits, and not before: it locks the slot.
-    if emptying then
-        update pgq.era e set retry_at = _turn_eras.now + interval '10 s'
-        from pgq.era n
-        where n.number = e.number + 1 and e.number < v_number and e.emptied_at is null
-          and n.started_at + v_retention <= _turn_eras.now
-          and (e.archived_at is not null or not exists (
-              select from pgq.archive a
-              where n.started_at + v_retention + a.wait > _turn_eras.now))
-          and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now;
+    if v_due <> '{}' then
+        -- Its trigger empties the slot when the transaction commits, and not before: it locks it.
+        update pgq.era e set retry_at = _turn_eras.now
+            + least(greatest(v_retention / 100, interval '1 s'), interval '10 s')
+        where e.slot = any (v_due);
     end if;
-
-    if v_started + v_retention <= now
-       and not exists (select from pgq.era e
-                       where e.slot = (v_number + 1) % 3 and e.emptied_at is null)
-       and exists (select from pgq.message m where m.era = v_number % 3)
-    then
+    if v_over then
         insert into pgq.era as e (slot, number, started_at)
         values ((v_number + 1) % 3, v_number + 1, now)
         on conflict on constraint era_pkey do update
@@ -5800,7 +5888,7 @@ begin
 
     if key is not null then
         -- Callers of one name take turns, so that the second finds what the first has claimed.
-        perform pg_advisory_xact_lock(v_queue.queue_id, hashtext(key));
+        perform pgq._take_name(v_queue.queue_id, key);
         -- That may have taken a while, in which the queue may have got lanes, or gone.
         v_queue := pgq._queue(claim.topic);
         v_now := pgq.now();
@@ -6628,6 +6716,26 @@ comment on function pgq.seen(text, bigint, int, pgq.caller) is
     'back was not seen. A role with rights has handlers of its own.';
 revoke all on function pgq.seen(text, bigint, int, pgq.caller) from public;
 
+-- sql/50_claim/signal.sql
+
+-- What a consumer of the queue has to listen for, besides the name.
+create function pgq.signal(topic text, caller pgq.caller default current_user)
+returns text
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', signal.topic);
+begin
+    return v_queue.signal;
+end
+$$;
+comment on function pgq.signal(text, pgq.caller) is
+    'What wakes the consumers of a queue: the payload of NOTIFY, channel pgq, is the name of the '
+    'queue, or this, as soon as pgq.grant_queue has given a right to any role. It tells nothing to '
+    'others, who can listen too.';
+revoke all on function pgq.signal(text, pgq.caller) from public;
+
 -- sql/50_claim/take.sql
 
 -- Takes up to n messages off the head of a queue, in order, skipping what others are taking.
@@ -7069,6 +7177,24 @@ comment on function pgq._take_matching(pgq.queue, jsonb, int, timestamptz) is
     'Takes up to n messages that match a filter.';
 revoke all on function pgq._take_matching(pgq.queue, jsonb, int, timestamptz) from public;
 
+-- sql/50_claim/take_name.sql
+
+-- Lets claims of one name wait for each other. A row that is inserted and deleted by a transaction
+-- keeps others from inserting it until that has ended, and nothing is left to be tidied up.
+create function pgq._take_name(queue_id int, key text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_what text := format('key %s %s', queue_id, hashtextextended(key, 0));
+begin
+    insert into pgq.turn (what) values (v_what) on conflict on constraint turn_pkey do nothing;
+    delete from pgq.turn t where t.what = v_what;
+end
+$$;
+comment on function pgq._take_name(int, text) is 'Lets claims of one name wait for each other.';
+revoke all on function pgq._take_name(int, text) from public;
+
 -- sql/50_claim/upkeep.sql
 
 -- The part of upkeep that a queue's own consumers need; returns how many messages it moved.
@@ -7187,7 +7313,8 @@ begin
 end
 $$;
 comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
-    'Call it, in a transaction of its own, after a claim that found nothing; LISTEN to pgq before. '
+    'Call it, in a transaction of its own, after a claim that found nothing; LISTEN to pgq before, '
+    'for the name of the queue and for pgq.signal(topic). '
     'Returns how long to sleep: until notified, or for that time, at most the timeout; no time at '
     'all means to claim again at once. The waiter is a name that no other consumer uses.';
 revoke all on function pgq.wait_begin(text, text, interval, pgq.caller) from public;
@@ -7568,7 +7695,7 @@ begin
                  and not exists (select from pgq.message m where m.id = d.message_id))
     then
         perform pgq._refuse_snapshot();
-        perform pg_advisory_xact_lock(hashtextextended('pgq.replay', 0));
+        perform pgq._take_turn('replay');
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
@@ -7634,7 +7761,7 @@ begin
             using errcode = 'feature_not_supported',
                   hint = 'An older snapshot does not see what was carried forward.';
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('pgq.era', 0));
+    perform pgq._take_turn('era');
     select e.* into v_era from pgq.era e
     where e.number < pg_sequence_last_value('pgq.era_number') and e.emptied_at is null
       and e.archived_at is null
@@ -7697,7 +7824,7 @@ declare
     v_messages bigint;
     v_checksum bigint;
 begin
-    perform pg_advisory_xact_lock(hashtextextended('pgq.era', 0));
+    perform pgq._take_turn('era');
     select e.* into v_era from pgq.era e
     where e.number = archived.era and e.number < pg_sequence_last_value('pgq.era_number')
       and e.emptied_at is null;
@@ -7744,11 +7871,11 @@ begin
             current_setting('transaction_isolation')
             using hint = 'Call pgq.maintain() under READ COMMITTED, or the log grows.';
     end if;
+    perform pgq._mark_lanes();
     -- One at a time is enough, and the second need not wait.
-    if not pg_try_advisory_xact_lock(hashtextextended('pgq.maintain', 0)) then
+    if not pgq._try_turn('maintain') then
         return;
     end if;
-    perform pgq._mark_lanes();
     for v_queue in select q.* from pgq.queue q order by q.queue_id loop
         perform pgq._upkeep(v_queue, 100000, v_now);
         for v_row in
@@ -7824,7 +7951,9 @@ begin
         select p.ctid from pgq.queue p
         where p.unlaned_rows and p.lane_keys is not null and p.unlaned_xid is null
         for update skip locked));
-    update pgq.lane l set idle = pg_current_xact_id() where l.idle = '0';
+    update pgq.lane l set idle = pg_current_xact_id()
+    where l.ctid = any (array(
+        select k.ctid from pgq.lane k where k.idle = '0' for update skip locked));
 end
 $$;
 comment on function pgq._mark_lanes() is
