@@ -7,7 +7,7 @@ as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', signal.topic);
 begin
-    return v_queue.signal;
+    return v_queue.signal::text;
 end
 $$;
 comment on function pgq.signal(text, pgq.caller) is

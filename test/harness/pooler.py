@@ -1,4 +1,4 @@
-"""pgbouncer in transaction mode between the tests and a server: each transaction another session."""
+"""pgbouncer in transaction mode before a server: each transaction gets another session."""
 
 from __future__ import annotations
 
