@@ -4264,8 +4264,8 @@ begin
             (v_publish, 'select on sequence pgq.era_number'),
             (v_consume, 'execute on function pgq.claim, pgq.ack, pgq.nack, pgq.bury, pgq.extend, '
                 'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.signal, '
-                'pgq.seen, pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, pgq.hold, '
-                'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
+                'pgq.seen, pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, '
+                'pgq.hold, pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '
                 'pgq.stream_end'),
             (v_consume, 'select on pgq.queue_stats, pgq.message_state, pgq.dead_letter, '
@@ -6877,7 +6877,7 @@ as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', signal.topic);
 begin
-    return v_queue.signal;
+    return v_queue.signal::text;
 end
 $$;
 comment on function pgq.signal(text, pgq.caller) is
