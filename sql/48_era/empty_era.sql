@@ -7,18 +7,11 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    v_overdue double precision;
+    v_retention interval := pgq._log_retention();
+    v_since timestamptz := (
+        select e.started_at + v_retention from pgq.era e where e.number = new.number + 1);
 begin
-    -- Where a short patience is always in vain, because claims are parts of longer transactions,
-    -- the log must not grow for ever. Well below deadlock_timeout: others wait for this.
-    select greatest(date_part('epoch', pgq.now() - e.started_at - r.span), 0)
-           / greatest(date_part('epoch', r.span), 60)
-    into v_overdue
-    from pgq.era e cross join (values (pgq._log_retention())) r (span)
-    where e.number = new.number + 1;
-    if pgq._empty_slot(new.slot,
-        interval '50 ms' * least(1 + 10 * coalesce(v_overdue, 0), 10))
-    then
+    if pgq._empty_slot(new.slot, pgq._era_patience(v_since, v_retention)) then
         update pgq.era e set emptied_at = pgq.now(), retry_at = null where e.slot = new.slot;
     end if;
     return null;

@@ -53,9 +53,12 @@ begin
     end if;
     if v_due <> '{}' then
         -- Its trigger empties the slot when the transaction commits, and not before: it locks it.
-        update pgq.era e set retry_at = _turn_eras.now
-            + least(greatest(v_retention / 100, interval '1 s'), interval '10 s')
-        where e.slot = any (v_due);
+        -- Trying again must not take more than a twentieth of everybody's time.
+        update pgq.era e set retry_at = _turn_eras.now + greatest(
+            least(v_retention / 100, interval '10 s'),
+            20 * pgq._era_patience(n.started_at + v_retention, v_retention))
+        from pgq.era n
+        where e.slot = any (v_due) and n.number = e.number + 1;
     end if;
     if v_over then
         insert into pgq.era as e (slot, number, started_at)

@@ -64,7 +64,7 @@ begin
         from pg_proc p where p.pronamespace = 'pgq'::regnamespace
           and p.proname in ('_take', '_take_matching', '_await_rows')
         union all
-        select replace(pg_get_functiondef('pgq._empty_era'::regproc), '50 ms', '1 ms')
+        select replace(pg_get_functiondef('pgq._era_patience'::regproc), '50 ms', '1 ms')
     loop
         execute v_function.definition;
     end loop;
