@@ -5628,18 +5628,11 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    v_overdue double precision;
+    v_retention interval := pgq._log_retention();
+    v_since timestamptz := (
+        select e.started_at + v_retention from pgq.era e where e.number = new.number + 1);
 begin
-    -- Where a short patience is always in vain, because claims are parts of longer transactions,
-    -- the log must not grow for ever. Well below deadlock_timeout: others wait for this.
-    select greatest(date_part('epoch', pgq.now() - e.started_at - r.span), 0)
-           / greatest(date_part('epoch', r.span), 60)
-    into v_overdue
-    from pgq.era e cross join (values (pgq._log_retention())) r (span)
-    where e.number = new.number + 1;
-    if pgq._empty_slot(new.slot,
-        interval '50 ms' * least(1 + 10 * coalesce(v_overdue, 0), 10))
-    then
+    if pgq._empty_slot(new.slot, pgq._era_patience(v_since, v_retention)) then
         update pgq.era e set emptied_at = pgq.now(), retry_at = null where e.slot = new.slot;
     end if;
     return null;
@@ -5710,6 +5703,27 @@ $$;
 comment on function pgq._empty_slot(int, interval) is
     'Truncates a slot of the ring after its unfinished messages have been carried forward.';
 revoke all on function pgq._empty_slot(int, interval) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/48_era/era_patience.sql
+
+-- How long to wait for the lock on a slot that could have been emptied since then: everybody else
+-- waits for as long. Where a short patience is always in vain, because claims are parts of longer
+-- transactions, the log must not grow for ever. Well below deadlock_timeout.
+create function pgq._era_patience(since timestamptz, retention interval)
+returns interval
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return interval '50 ms' * least(10, 1 + 10 * coalesce(
+        greatest(date_part('epoch', pgq.now() - since), 0)
+        / greatest(date_part('epoch', retention), 60), 0));
+end
+$$;
+comment on function pgq._era_patience(timestamptz, interval) is
+    'How long to wait for the lock on a slot that has to be emptied.';
+revoke all on function pgq._era_patience(timestamptz, interval) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/48_era/log_retention.sql
@@ -5784,9 +5798,12 @@ begin
     end if;
     if v_due <> '{}' then
         -- Its trigger empties the slot when the transaction commits, and not before: it locks it.
-        update pgq.era e set retry_at = _turn_eras.now
-            + least(greatest(v_retention / 100, interval '1 s'), interval '10 s')
-        where e.slot = any (v_due);
+        -- Trying again must not take more than a twentieth of everybody's time.
+        update pgq.era e set retry_at = _turn_eras.now + greatest(
+            least(v_retention / 100, interval '10 s'),
+            20 * pgq._era_patience(n.started_at + v_retention, v_retention))
+        from pgq.era n
+        where e.slot = any (v_due) and n.number = e.number + 1;
     end if;
     if v_over then
         insert into pgq.era as e (slot, number, started_at)
