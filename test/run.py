@@ -18,7 +18,7 @@ from harness import isolation_suite, lint_suite, pytest_suite, report, sql_suite
 LONG = {"spark-cluster", "pgbouncer"}
 
 # What is run through a pooler every time; all of it is the suite pgbouncer.
-POOLED = "test_client or test_publisher or test_rights or test_errors"
+POOLED = "(test_client and not test_client_async) or test_rights or test_errors"
 
 
 def main() -> int:
