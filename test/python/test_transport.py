@@ -91,15 +91,17 @@ def redis(tmp_path: Path) -> Iterator[tuple[Redis, subprocess.Popen[bytes]]]:
         env=os.environ | {"LD_LIBRARY_PATH": libraries},
         stdout=subprocess.DEVNULL,
     ) as process:
-        deadline = time.monotonic() + 20
-        while not path.exists():
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        client = Redis(path)
-        yield client, process
-        client.close()
-        process.terminate()
+        try:
+            deadline = time.monotonic() + 60
+            while not path.exists():
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            client = Redis(path)
+            yield client, process
+            client.close()
+        finally:
+            process.terminate()
 
 
 # Several transports
