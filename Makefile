@@ -89,6 +89,10 @@ test-relay: $(pgq_venv)/test.stamp build ## long: outages of destinations, relay
 test-matrix: $(pgq_venv)/test.stamp build ## SQL, isolation and Python on PostgreSQL 15 to 18 (MAJORS=)
 	@$(pgq_py) test/matrix.py --only '$(ONLY)' $(if $(MAJORS),--majors $(MAJORS))
 
+.PHONY: test-pgbouncer
+test-pgbouncer: $(pgq_venv)/test.stamp build ## test-python through pgbouncer in transaction mode
+	@$(pgq_run) pgbouncer --only '$(ONLY)'
+
 .PHONY: test-docker
 test-docker: $(pgq_venv)/test.stamp build ## test-python on PostgreSQL in Docker (PGQ_TEST_IMAGE=...)
 	@PGQ_TEST_BACKEND=docker $(pgq_run) python --only '$(ONLY)'

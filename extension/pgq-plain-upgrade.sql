@@ -2313,6 +2313,37 @@ comment on function pgq._slice_ranges(int8multirange, int, int) is
 revoke all on function pgq._slice_ranges(int8multirange, int, int) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/25_core/take_turn.sql
+
+-- Waits until nobody else does this, and keeps others waiting until the transaction ends.
+create or replace function pgq._take_turn(what text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from pgq.turn t where t.what = _take_turn.what for update;
+end
+$$;
+comment on function pgq._take_turn(text) is 'Waits until no other transaction does the same.';
+revoke all on function pgq._take_turn(text) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/25_core/try_turn.sql
+
+-- The same without waiting: false if somebody else is at it.
+create or replace function pgq._try_turn(what text) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from pgq.turn t where t.what = _try_turn.what for update skip locked;
+    return found;
+end
+$$;
+comment on function pgq._try_turn(text) is 'Whether no other transaction does the same.';
+revoke all on function pgq._try_turn(text) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/25_core/visible_queues.sql
 
 -- The queues that the caller may consume; null: all of them, for the owner.
@@ -2804,8 +2835,11 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- PostgreSQL sends equal notifications of a transaction once.
-    perform pg_notify('pgq', q.name) from pgq.queue q
+    -- PostgreSQL sends equal notifications of a transaction once. Every role that can connect hears
+    -- them: where not all may know of all queues, the name is not said.
+    perform pg_notify('pgq', case when exists (select from pgq.queue_right) then q.signal::text
+                             else q.name end)
+    from pgq.queue q
     where q.queue_id = _wake.queue_id
       and (exists (select from pgq.waiter w
                    where w.queue_id = q.queue_id and w.until > pgq.now())
@@ -3141,6 +3175,7 @@ begin
         v_wanted.unlaned_rows := v_present.unlaned_rows;
         v_wanted.unlaned_xid := v_present.unlaned_xid;
         v_wanted.paused := v_present.paused;
+        v_wanted.signal := v_present.signal;
         v_wanted.created_at := v_present.created_at;
         if v_present is distinct from v_wanted then
             raise exception 'queue "%" exists with another policy', create_queue.name
@@ -3325,7 +3360,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pg_advisory_xact_lock(hashtextextended('pgq.right', 0));
+    perform pgq._take_turn('right');
 end
 $$;
 comment on function pgq._lock_rights() is 'Lets changes of rights wait for each other.';
@@ -3519,14 +3554,15 @@ begin
             (v_publish, 'usage on sequence pgq.message_id'),
             (v_publish, 'select on sequence pgq.era_number'),
             (v_consume, 'execute on function pgq.claim, pgq.ack, pgq.nack, pgq.bury, pgq.extend, '
-                'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.seen, '
-                'pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, '
+                'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.signal, '
+                'pgq.seen, pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, '
                 'pgq.metrics, pgq._metrics, pgq.hold, '
                 'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '
-                'pgq.stream_end'),
+                'pgq.stream_end, pgq.relay_report'),
             (v_consume, 'select on pgq.queue_stats, pgq.message_state, pgq.dead_letter, '
-                'pgq.subscription, pgq.filter_stats, pgq._visible_queue, pgq._metric'),
+                'pgq.subscription, pgq.filter_stats, pgq.relays, pgq._visible_queue, '
+                'pgq._metric'),
             (v_admin, 'execute on function pgq.alter_queue, pgq.drop_queue, pgq.pause, pgq.resume, '
                 'pgq.subscribe, pgq.unsubscribe, pgq.unsubscribe_all, pgq.alter_subscription, '
                 'pgq.replay, pgq.discard')
@@ -3627,6 +3663,7 @@ begin
     delete from pgq.group_head g where g.queue_id = _sweep_queue.queue_id;
     delete from pgq.group_line g where g.queue_id = _sweep_queue.queue_id;
     delete from pgq.group_stall g where g.queue_id = _sweep_queue.queue_id;
+    delete from pgq.relay r where r.queue_id = _sweep_queue.queue_id;
     delete from pgq.stream s where s.queue_id = _sweep_queue.queue_id;
     delete from pgq.waiter w where w.queue_id = _sweep_queue.queue_id;
     delete from pgq.outcome o where o.queue_id = _sweep_queue.queue_id;
@@ -4935,8 +4972,12 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
+declare
+    v_retention interval := pgq._log_retention();
+    v_since timestamptz := (
+        select e.started_at + v_retention from pgq.era e where e.number = new.number + 1);
 begin
-    if pgq._empty_slot(new.slot) then
+    if pgq._empty_slot(new.slot, pgq._era_patience(v_since, v_retention)) then
         update pgq.era e set emptied_at = pgq.now(), retry_at = null where e.slot = new.slot;
     end if;
     return null;
@@ -4971,12 +5012,15 @@ $pgq_script$;
 
 -- Truncates a slot of the ring after its unfinished messages have been carried forward; false if
 -- somebody is using it, or if too many are left to carry, so that it has to be tried again.
-create or replace function pgq._empty_slot(slot int) returns boolean
+-- Patience is how long everybody else may have to wait because this waits for a lock.
+create or replace function pgq._empty_slot(slot int, patience interval) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '50ms'
+set lock_timeout = 0
 as $$
 begin
+    -- Ends with the function, as what it has declared.
+    perform set_config('lock_timeout', (extract(epoch from patience) * 1000)::int::text, true);
     -- Most of the work without a lock, then what is left of it with nobody looking.
     if pgq._carry_forward(slot, 100000) = 100000 then
         return false;
@@ -5001,33 +5045,95 @@ exception
         return false;
 end
 $$;
-comment on function pgq._empty_slot(int) is
+comment on function pgq._empty_slot(int, interval) is
     'Truncates a slot of the ring after its unfinished messages have been carried forward.';
-revoke all on function pgq._empty_slot(int) from public;
+revoke all on function pgq._empty_slot(int, interval) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/48_era/era_patience.sql
+
+-- How long to wait for the lock on a slot that could have been emptied since then: everybody else
+-- waits for as long. Where a short patience is always in vain, because claims are parts of longer
+-- transactions, the log must not grow for ever. Well below deadlock_timeout.
+create or replace function pgq._era_patience(since timestamptz, retention interval)
+returns interval
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return interval '50 ms' * least(10, 1 + 10 * coalesce(
+        greatest(date_part('epoch', pgq.now() - since), 0)
+        / greatest(date_part('epoch', retention), 60), 0));
+end
+$$;
+comment on function pgq._era_patience(timestamptz, interval) is
+    'How long to wait for the lock on a slot that has to be emptied.';
+revoke all on function pgq._era_patience(timestamptz, interval) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/48_era/log_retention.sql
+
+-- How long the log keeps messages: as long as the queue that wants it longest, since it is shared.
+create or replace function pgq._log_retention() returns interval
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (select coalesce(max(q.retention), interval '1 day') from pgq.queue q);
+end
+$$;
+comment on function pgq._log_retention() is 'How long the log keeps messages at least.';
+revoke all on function pgq._log_retention() from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/48_era/turn_eras.sql
 
 -- Asks for the slot to be emptied whose messages are past retention, and begins a new era when the
--- current one has lasted as long. Retention is the longest of all queues: the log is shared.
+-- current one has lasted as long.
 create or replace function pgq._turn_eras(now timestamptz, emptying boolean) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_number bigint := pg_sequence_last_value('pgq.era_number');
-    v_retention interval;
+    v_number bigint;
+    v_retention interval := pgq._log_retention();
     v_started timestamptz;
+    v_due smallint[] := '{}';
+    v_over boolean;
 begin
     -- An old snapshot does not see what has come back since (a replay), and would truncate it.
     if current_setting('transaction_isolation') <> 'read committed' then
         return;
     end if;
-    if not pg_try_advisory_xact_lock(hashtextextended('pgq.era', 0)) then
-        return;
-    end if;
-    select e.started_at into v_started from pgq.era e where e.number = v_number;
-    if not found then
+    -- First a look that locks nothing, where most calls end; then again with nobody else at it.
+    for v_alone in 0 .. 1 loop
+        v_number := pg_sequence_last_value('pgq.era_number');
+        v_started := (select e.started_at from pgq.era e where e.number = v_number);
+        -- An era's messages are old enough when the era after it is. Who archives them has a while
+        -- longer for it.
+        if emptying then
+            v_due := array(
+                select e.slot from pgq.era e join pgq.era n on n.number = e.number + 1
+                where e.number < v_number and e.emptied_at is null
+                  and n.started_at + v_retention <= _turn_eras.now
+                  and (e.archived_at is not null or not exists (
+                      select from pgq.archive a
+                      where n.started_at + v_retention + a.wait > _turn_eras.now))
+                  and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now);
+        end if;
+        v_over := v_started + v_retention <= now
+            and not exists (select from pgq.era e
+                            where e.slot = (v_number + 1) % 3 and e.emptied_at is null)
+            and exists (select from pgq.message m where m.era = v_number % 3);
+        if v_started is not null and v_due = '{}' and not v_over then
+            return;
+        end if;
+        if v_alone = 0 and not pgq._try_turn('era') then
+            return;
+        end if;
+    end loop;
+
+    if v_started is null then
         -- The first time, or the sequence moved in a transaction that was rolled back.
         insert into pgq.era as e (slot, number, started_at) values (v_number % 3, v_number, now)
         on conflict on constraint era_pkey do update
@@ -5035,27 +5141,16 @@ begin
             archived_at = null;
         return;
     end if;
-    select coalesce(max(q.retention), interval '1 day') into v_retention from pgq.queue q;
-
-    -- An era's messages are old enough when the era after it is. Who archives them has a while
-    -- longer for it. The update has a trigger that
-    -- empties the slot when the transaction commits, and not before: it locks the slot.
-    if emptying then
-        update pgq.era e set retry_at = _turn_eras.now + interval '10 s'
+    if v_due <> '{}' then
+        -- Its trigger empties the slot when the transaction commits, and not before: it locks it.
+        -- Trying again must not take more than a twentieth of everybody's time.
+        update pgq.era e set retry_at = _turn_eras.now + greatest(
+            least(v_retention / 100, interval '10 s'),
+            20 * pgq._era_patience(n.started_at + v_retention, v_retention))
         from pgq.era n
-        where n.number = e.number + 1 and e.number < v_number and e.emptied_at is null
-          and n.started_at + v_retention <= _turn_eras.now
-          and (e.archived_at is not null or not exists (
-              select from pgq.archive a
-              where n.started_at + v_retention + a.wait > _turn_eras.now))
-          and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now;
+        where e.slot = any (v_due) and n.number = e.number + 1;
     end if;
-
-    if v_started + v_retention <= now
-       and not exists (select from pgq.era e
-                       where e.slot = (v_number + 1) % 3 and e.emptied_at is null)
-       and exists (select from pgq.message m where m.era = v_number % 3)
-    then
+    if v_over then
         insert into pgq.era as e (slot, number, started_at)
         values ((v_number + 1) % 3, v_number + 1, now)
         on conflict on constraint era_pkey do update
@@ -5303,7 +5398,7 @@ begin
         end if;
         if key is not null then
             -- Callers of one name take turns, so that the second finds what the first has claimed.
-            perform pg_advisory_xact_lock(v_queue.queue_id, hashtext(key));
+            perform pgq._take_name(v_queue.queue_id, key);
             -- That may have taken a while, in which the queue may have got lanes, or gone.
             v_queue := pgq._queue(claim.topic);
             v_now := pgq.now();
@@ -5816,7 +5911,11 @@ begin
             continue when v_row.expires_at <= v_now;
             return query
                 select m.* from unnest(v_row.ids) r
-                join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+                cross join lateral (
+                    -- Apart: a join would be done by walking through the whole log in its order.
+                    select e.* from pgq.message e
+                    where e.id >= lower(r) and e.id < upper(r) offset 0
+                ) m
                 where pgq._test_filter(
                     v_filter.path, v_filter.scope, m.headers, m.payload, m.topic, m.priority,
                     m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
@@ -6184,6 +6283,27 @@ comment on function pgq.seen(text, bigint, int, pgq.caller) is
     'rolled '
     'back was not seen. A role with rights has handlers of its own.';
 revoke all on function pgq.seen(text, bigint, int, pgq.caller) from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/50_claim/signal.sql
+
+-- What a consumer of the queue has to listen for, besides the name.
+create or replace function pgq.signal(topic text, caller pgq.caller default current_user)
+returns text
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', signal.topic);
+begin
+    return v_queue.signal::text;
+end
+$$;
+comment on function pgq.signal(text, pgq.caller) is
+    'What wakes the consumers of a queue: the payload of NOTIFY, channel pgq, is the name of the '
+    'queue, or this, as soon as pgq.grant_queue has given a right to any role. It tells nothing to '
+    'others, who can listen too.';
+revoke all on function pgq.signal(text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take.sql
@@ -6635,6 +6755,25 @@ comment on function pgq._take_matching(pgq.queue, jsonb, int, timestamptz) is
 revoke all on function pgq._take_matching(pgq.queue, jsonb, int, timestamptz) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/50_claim/take_name.sql
+
+-- Lets claims of one name wait for each other. A row that is inserted and deleted by a transaction
+-- keeps others from inserting it until that has ended, and nothing is left to be tidied up.
+create or replace function pgq._take_name(queue_id int, key text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_what text := format('key %s %s', queue_id, hashtextextended(key, 0));
+begin
+    insert into pgq.turn (what) values (v_what) on conflict on constraint turn_pkey do nothing;
+    delete from pgq.turn t where t.what = v_what;
+end
+$$;
+comment on function pgq._take_name(int, text) is 'Lets claims of one name wait for each other.';
+revoke all on function pgq._take_name(int, text) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/50_claim/upkeep.sql
 
 -- The part of upkeep that a queue's own consumers need; returns how many messages it moved.
@@ -6754,7 +6893,8 @@ begin
 end
 $$;
 comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
-    'Call it, in a transaction of its own, after a claim that found nothing; LISTEN to pgq before. '
+    'Call it, in a transaction of its own, after a claim that found nothing; LISTEN to pgq before, '
+    'for the name of the queue and for pgq.signal(topic). '
     'Returns how long to sleep: until notified, or for that time, at most the timeout; no time at '
     'all means to claim again at once. The waiter is a name that no other consumer uses.';
 revoke all on function pgq.wait_begin(text, text, interval, pgq.caller) from public;
@@ -7021,6 +7161,51 @@ comment on function pgq.stream_end(text, text, text, pgq.caller) is
 revoke all on function pgq.stream_end(text, text, text, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/55_stream/60_relay_report.sql
+
+-- A relay says how its destination is doing; without a destination it is forgotten.
+create or replace function pgq.relay_report(
+    topic text, relay text, destination text default null, circuit text default 'closed',
+    error text default null, caller pgq.caller default current_user
+) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', relay_report.topic);
+begin
+    if relay is null or relay = '' or length(relay) > 200 then
+        raise exception 'a relay needs a name of at most 200 characters'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'It is the name of its stream, and stays the same when it is restarted.';
+    end if;
+    if circuit is null or circuit not in ('closed', 'open', 'half-open') then
+        raise exception 'a circuit is closed, open or half-open, not %',
+            coalesce(circuit, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'To have the relay forgotten leave out the destination.';
+    end if;
+    if destination is null then
+        delete from pgq.relay r
+        where r.queue_id = v_queue.queue_id and r.relay = relay_report.relay;
+        return;
+    end if;
+    insert into pgq.relay as r (queue_id, relay, destination, circuit, error, changed_at)
+    values (v_queue.queue_id, relay_report.relay, left(relay_report.destination, 1000),
+            relay_report.circuit, left(relay_report.error, 2000), pgq.now())
+    on conflict on constraint relay_pkey do update
+    set destination = excluded.destination, circuit = excluded.circuit, error = excluded.error,
+        changed_at = case when r.circuit = excluded.circuit then r.changed_at
+                          else excluded.changed_at end;
+end
+$$;
+comment on function pgq.relay_report(text, text, text, text, text, pgq.caller) is
+    'Notes what a relay says of its destination (written without its password): whether the '
+    'circuit breaker is closed, open or half-open, and the last error. pgq.relays and '
+    'pgq.queue_stats show it. Without a destination the relay is forgotten.';
+revoke all on function pgq.relay_report(text, text, text, text, text, pgq.caller) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/60_dead_letter/dead_letters.sql
 
 -- The dead letters of a queue that match a filter, the oldest first; locked, if they are to be
@@ -7148,7 +7333,7 @@ begin
                  and not exists (select from pgq.message m where m.id = d.message_id))
     then
         perform pgq._refuse_snapshot();
-        perform pg_advisory_xact_lock(hashtextextended('pgq.replay', 0));
+        perform pgq._take_turn('replay');
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
@@ -7217,7 +7402,7 @@ begin
             using errcode = 'feature_not_supported',
                   hint = 'An older snapshot does not see what was carried forward.';
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('pgq.era', 0));
+    perform pgq._take_turn('era');
     select e.* into v_era from pgq.era e
     where e.number < pg_sequence_last_value('pgq.era_number') and e.emptied_at is null
       and e.archived_at is null
@@ -7282,7 +7467,7 @@ declare
     v_messages bigint;
     v_checksum bigint;
 begin
-    perform pg_advisory_xact_lock(hashtextextended('pgq.era', 0));
+    perform pgq._take_turn('era');
     select e.* into v_era from pgq.era e
     where e.number = archived.era and e.number < pg_sequence_last_value('pgq.era_number')
       and e.emptied_at is null;
@@ -7330,11 +7515,11 @@ begin
             current_setting('transaction_isolation')
             using hint = 'Call pgq.maintain() under READ COMMITTED, or the log grows.';
     end if;
+    perform pgq._mark_lanes();
     -- One at a time is enough, and the second need not wait.
-    if not pg_try_advisory_xact_lock(hashtextextended('pgq.maintain', 0)) then
+    if not pgq._try_turn('maintain') then
         return;
     end if;
-    perform pgq._mark_lanes();
     for v_queue in select q.* from pgq.queue q order by q.queue_id loop
         perform pgq._upkeep(v_queue, 100000, v_now);
         for v_row in
@@ -7412,7 +7597,9 @@ begin
         select p.ctid from pgq.queue p
         where p.unlaned_rows and p.lane_keys is not null and p.unlaned_xid is null
         for update skip locked));
-    update pgq.lane l set idle = pg_current_xact_id() where l.idle = '0';
+    update pgq.lane l set idle = pg_current_xact_id()
+    where l.ctid = any (array(
+        select k.ctid from pgq.lane k where k.idle = '0' for update skip locked));
 end
 $$;
 comment on function pgq._mark_lanes() is
@@ -7463,6 +7650,7 @@ begin
             union select distinct l.queue_id from pgq.lane l
             union select distinct w.queue_id from pgq.waiter w
             union select s.queue_id from pgq.stream s
+            union select r.queue_id from pgq.relay r
         ) i
         where i.queue_id is not null
           and not exists (select from pgq.queue q where q.queue_id = i.queue_id)
@@ -7905,6 +8093,10 @@ begin
         select 'a stream belongs to no queue', s.queue_id, s.consumer
         from pgq.stream s
         where not exists (select from pgq.queue q where q.queue_id = s.queue_id)
+        union all
+        select 'a relay belongs to no queue', r.queue_id, r.relay
+        from pgq.relay r
+        where not exists (select from pgq.queue q where q.queue_id = r.queue_id)
         union all
         select 'the current era is archived', null, format('era %s', e.number)
         from pgq.era e
@@ -8499,9 +8691,10 @@ create or replace function pgq._queue_stats(caller pgq.caller default current_us
 returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
                leased bigint, waiting bigint, dead bigint, exact boolean, oldest_age interval,
                next_due_at timestamptz, published_per_second float8, acked_per_second float8,
-               failed_per_second float8)
+               failed_per_second float8, relay text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+-- Of a queue with few rows, the first 501 are found by index and not behind those of the others.
 set enable_seqscan = off
 set jit = off
 as $$
@@ -8588,7 +8781,15 @@ begin
                coalesce((select e.acked / greatest(e.seconds, 1) from ended e
                          where e.queue_id = q.queue_id), 0)::float8,
                coalesce((select e.failed / greatest(e.seconds, 1) from ended e
-                         where e.queue_id = q.queue_id), 0)::float8
+                         where e.queue_id = q.queue_id), 0)::float8,
+               (select case when not bool_and(coalesce(s.owner is not null and s.until > v_now,
+                                                       false)) then 'silent'
+                            when bool_or(x.circuit = 'open') then 'open'
+                            when bool_or(x.circuit = 'half-open') then 'half-open'
+                            when count(*) > 0 then 'closed' end
+                from pgq.relay x
+                left join pgq.stream s on s.queue_id = x.queue_id and s.consumer = x.relay
+                where x.queue_id = q.queue_id)
         from pgq.queue q
         cross join lateral (
             select coalesce(sum(x.size), 0) as size, count(*) > 500 as many
@@ -8626,7 +8827,31 @@ comment on view pgq.queue_stats is
     'a count is an estimate from a sample (exact is false then).';
 comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';
 comment on column pgq.queue_stats.published_per_second is 'Messages of the topics it receives.';
+comment on column pgq.queue_stats.relay is
+    'How its relays are doing, the worst of them: silent (not heard of), or their circuit breaker '
+    'is open, half-open or closed. Null: there are none. See pgq.relays.';
 revoke all on table pgq.queue_stats from public;
+$pgq_script$;
+    execute $pgq_script$
+-- sql/80_observe/relays.sql
+
+-- The relays of the queues that one may consume.
+create or replace view pgq.relays with (security_barrier) as
+select q.name as queue, r.relay, r.destination,
+       s.owner is not null and s.until > pgq.now() as alive,
+       r.circuit, r.changed_at, r.error, s.owner, s.batch
+from pgq.relay r
+join pgq._visible_queue q on q.queue_id = r.queue_id
+left join pgq.stream s on s.queue_id = r.queue_id and s.consumer = r.relay;
+comment on view pgq.relays is
+    'The relays: where each forwards its queue to, whether it lives, and how its circuit breaker '
+    'is. pgq.relay_report(queue, relay) has one forgotten that is not to come back.';
+comment on column pgq.relays.alive is
+    'False: not heard of for a while, and it has not said that it ends.';
+comment on column pgq.relays.changed_at is 'Since when the circuit is what it is.';
+comment on column pgq.relays.owner is 'The process that runs it.';
+comment on column pgq.relays.batch is 'The last batch that it has finished.';
+revoke all on table pgq.relays from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/replies.sql

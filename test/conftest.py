@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from itertools import count
@@ -13,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 import pgq
-from harness import backend, command
+from harness import backend, command, pooler
 from harness.install import check_invariants, install
 from harness.server import Server
 
@@ -21,14 +22,31 @@ Connect = Callable[..., psycopg.Connection]
 
 pytest_plugins = ["pgq.pytest_plugin"]
 
+# Whether there is a pooler between the tests and the server: each transaction another session.
+POOLED = bool(os.environ.get("PGQ_TEST_POOLER"))
+
 _numbers = count(1)
+
+# A shell lets what runs in the background ignore it, children included, to whom tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what cannot be had behind a pooler, each with the reason that it gives."""
+    for item in items if POOLED else []:
+        if (mark := item.get_closest_marker("unpooled")) is not None:
+            item.add_marker(pytest.mark.skip(reason=mark.args[0]))
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """The server that PGQ_TEST_DSN or PGQ_TEST_BACKEND names, else the best that is there."""
     with backend.choose() as chosen:
-        yield chosen
+        if POOLED:
+            with pooler.pooled(chosen) as between:
+                yield between
+        else:
+            yield chosen
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +79,8 @@ def connect(dsn: str) -> Iterator[Connect]:
     opened: list[psycopg.Connection] = []
 
     def connect(**options: Any) -> psycopg.Connection:
-        conn = psycopg.connect(dsn, **{"autocommit": True} | options)
+        usual = {"autocommit": True, "prepare_threshold": None if POOLED else 5}
+        conn = psycopg.connect(dsn, **usual | options)
         opened.append(conn)
         return conn
 

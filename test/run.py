@@ -23,7 +23,10 @@ from harness import (
 )
 
 # Minutes each, and only by name.
-LONG = {"spark-cluster"}
+LONG = {"spark-cluster", "pgbouncer"}
+
+# What is run through a pooler every time; all of it is the suite pgbouncer.
+POOLED = "(test_client and not test_client_async) or test_rights or test_errors"
 
 
 def main() -> int:
@@ -49,6 +52,12 @@ def main() -> int:
             pytest_suite.run, directory="python", pattern=options.only, accept=options.accept
         ),
         "page": partial(pytest_suite.run, directory="page", pattern=options.only),
+        "pooled": partial(
+            pytest_suite.run, directory="python", pattern=options.only or POOLED, pooler=True
+        ),
+        "pgbouncer": partial(
+            pytest_suite.run, directory="python", pattern=options.only, pooler=True
+        ),
         "chaos": partial(chaos.run, crashes=options.crashes, messages=options.messages),
         "failover": partial(failover.run, rounds=options.rounds),
         "spark": partial(

@@ -19,6 +19,7 @@ create table pgq.queue (
     journal      text not null default 'all',
     mode         text not null default 'queue',
     paused       boolean not null default false,
+    signal       uuid not null default gen_random_uuid(),
     created_at   timestamptz not null default now(),
     constraint queue_pkey primary key (queue_id),
     constraint queue_name_unique unique (name),
@@ -54,4 +55,6 @@ comment on column pgq.queue.journal is
     'all: acknowledgements are recorded too; failures: only what went wrong.';
 comment on column pgq.queue.mode is 'queue: delivered by claim; archive: only kept in the log.';
 comment on column pgq.queue.paused is 'Claims return nothing while true.';
+comment on column pgq.queue.signal is
+    'What NOTIFY says instead of the name where roles have rights: everybody hears it.';
 revoke all on table pgq.queue from public;

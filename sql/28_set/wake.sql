@@ -4,8 +4,11 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- PostgreSQL sends equal notifications of a transaction once.
-    perform pg_notify('pgq', q.name) from pgq.queue q
+    -- PostgreSQL sends equal notifications of a transaction once. Every role that can connect hears
+    -- them: where not all may know of all queues, the name is not said.
+    perform pg_notify('pgq', case when exists (select from pgq.queue_right) then q.signal::text
+                             else q.name end)
+    from pgq.queue q
     where q.queue_id = _wake.queue_id
       and (exists (select from pgq.waiter w
                    where w.queue_id = q.queue_id and w.until > pgq.now())

@@ -55,6 +55,7 @@ begin
         v_wanted.unlaned_rows := v_present.unlaned_rows;
         v_wanted.unlaned_xid := v_present.unlaned_xid;
         v_wanted.paused := v_present.paused;
+        v_wanted.signal := v_present.signal;
         v_wanted.created_at := v_present.created_at;
         if v_present is distinct from v_wanted then
             raise exception 'queue "%" exists with another policy', create_queue.name

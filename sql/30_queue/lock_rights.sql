@@ -5,7 +5,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pg_advisory_xact_lock(hashtextextended('pgq.right', 0));
+    perform pgq._take_turn('right');
 end
 $$;
 comment on function pgq._lock_rights() is 'Lets changes of rights wait for each other.';

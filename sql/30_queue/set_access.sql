@@ -36,8 +36,8 @@ begin
             (v_publish, 'usage on sequence pgq.message_id'),
             (v_publish, 'select on sequence pgq.era_number'),
             (v_consume, 'execute on function pgq.claim, pgq.ack, pgq.nack, pgq.bury, pgq.extend, '
-                'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.seen, '
-                'pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, '
+                'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.signal, '
+                'pgq.seen, pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, '
                 'pgq.metrics, pgq._metrics, pgq.hold, '
                 'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '

@@ -6,8 +6,12 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
+declare
+    v_retention interval := pgq._log_retention();
+    v_since timestamptz := (
+        select e.started_at + v_retention from pgq.era e where e.number = new.number + 1);
 begin
-    if pgq._empty_slot(new.slot) then
+    if pgq._empty_slot(new.slot, pgq._era_patience(v_since, v_retention)) then
         update pgq.era e set emptied_at = pgq.now(), retry_at = null where e.slot = new.slot;
     end if;
     return null;

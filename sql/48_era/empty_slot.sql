@@ -1,11 +1,14 @@
 -- Truncates a slot of the ring after its unfinished messages have been carried forward; false if
 -- somebody is using it, or if too many are left to carry, so that it has to be tried again.
-create or replace function pgq._empty_slot(slot int) returns boolean
+-- Patience is how long everybody else may have to wait because this waits for a lock.
+create or replace function pgq._empty_slot(slot int, patience interval) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '50ms'
+set lock_timeout = 0
 as $$
 begin
+    -- Ends with the function, as what it has declared.
+    perform set_config('lock_timeout', (extract(epoch from patience) * 1000)::int::text, true);
     -- Most of the work without a lock, then what is left of it with nobody looking.
     if pgq._carry_forward(slot, 100000) = 100000 then
         return false;
@@ -30,6 +33,6 @@ exception
         return false;
 end
 $$;
-comment on function pgq._empty_slot(int) is
+comment on function pgq._empty_slot(int, interval) is
     'Truncates a slot of the ring after its unfinished messages have been carried forward.';
-revoke all on function pgq._empty_slot(int) from public;
+revoke all on function pgq._empty_slot(int, interval) from public;

@@ -67,7 +67,7 @@ begin
         end if;
         if key is not null then
             -- Callers of one name take turns, so that the second finds what the first has claimed.
-            perform pg_advisory_xact_lock(v_queue.queue_id, hashtext(key));
+            perform pgq._take_name(v_queue.queue_id, key);
             -- That may have taken a while, in which the queue may have got lanes, or gone.
             v_queue := pgq._queue(claim.topic);
             v_now := pgq.now();

@@ -78,7 +78,8 @@ begin
 end
 $$;
 comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
-    'Call it, in a transaction of its own, after a claim that found nothing; LISTEN to pgq before. '
+    'Call it, in a transaction of its own, after a claim that found nothing; LISTEN to pgq before, '
+    'for the name of the queue and for pgq.signal(topic). '
     'Returns how long to sleep: until notified, or for that time, at most the timeout; no time at '
     'all means to claim again at once. The waiter is a name that no other consumer uses.';
 revoke all on function pgq.wait_begin(text, text, interval, pgq.caller) from public;

@@ -26,7 +26,7 @@ begin
                  and not exists (select from pgq.message m where m.id = d.message_id))
     then
         perform pgq._refuse_snapshot();
-        perform pg_advisory_xact_lock(hashtextextended('pgq.replay', 0));
+        perform pgq._take_turn('replay');
     end if;
     insert into pgq.message (
         id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,

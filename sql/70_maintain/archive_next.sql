@@ -16,7 +16,7 @@ begin
             using errcode = 'feature_not_supported',
                   hint = 'An older snapshot does not see what was carried forward.';
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('pgq.era', 0));
+    perform pgq._take_turn('era');
     select e.* into v_era from pgq.era e
     where e.number < pg_sequence_last_value('pgq.era_number') and e.emptied_at is null
       and e.archived_at is null

@@ -10,7 +10,7 @@ declare
     v_messages bigint;
     v_checksum bigint;
 begin
-    perform pg_advisory_xact_lock(hashtextextended('pgq.era', 0));
+    perform pgq._take_turn('era');
     select e.* into v_era from pgq.era e
     where e.number = archived.era and e.number < pg_sequence_last_value('pgq.era_number')
       and e.emptied_at is null;

@@ -14,11 +14,11 @@ begin
             current_setting('transaction_isolation')
             using hint = 'Call pgq.maintain() under READ COMMITTED, or the log grows.';
     end if;
+    perform pgq._mark_lanes();
     -- One at a time is enough, and the second need not wait.
-    if not pg_try_advisory_xact_lock(hashtextextended('pgq.maintain', 0)) then
+    if not pgq._try_turn('maintain') then
         return;
     end if;
-    perform pgq._mark_lanes();
     for v_queue in select q.* from pgq.queue q order by q.queue_id loop
         perform pgq._upkeep(v_queue, 100000, v_now);
         for v_row in

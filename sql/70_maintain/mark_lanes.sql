@@ -19,7 +19,9 @@ begin
         select p.ctid from pgq.queue p
         where p.unlaned_rows and p.lane_keys is not null and p.unlaned_xid is null
         for update skip locked));
-    update pgq.lane l set idle = pg_current_xact_id() where l.idle = '0';
+    update pgq.lane l set idle = pg_current_xact_id()
+    where l.ctid = any (array(
+        select k.ctid from pgq.lane k where k.idle = '0' for update skip locked));
 end
 $$;
 comment on function pgq._mark_lanes() is

@@ -179,11 +179,15 @@ class Chaos:
         """How many messages were published."""
         return int(self.value("select count(*) from sent"))
 
+    def tried(self) -> int:
+        """How many messages were published or rolled back: quick to know, however many."""
+        return int(self.value("select last_value from pgq.message_id"))
+
     def wait_for_work(self, messages: int) -> None:
-        """Wait until that many more messages were published."""
-        target = self.sent() + messages
+        """Wait until about that many more messages were published."""
+        target = self.tried() + messages
         deadline = time.monotonic() + PATIENCE
-        while self.sent() < target:
+        while self.tried() < target:
             assert time.monotonic() < deadline, "in vain: work"
             time.sleep(0.05)
 
@@ -427,15 +431,17 @@ class Faults(Chaos):
             time.sleep(self.chance.random())
             # In turns, so that every fault strikes; which others it meets is left to chance.
             self.strike(gentle[turn % len(gentle)])
-            if self.crashes * messages <= crashes * self.sent():
-                self.strike(hard[turn % len(hard)])
+            # As many crashes as messages ask for, each of them in the middle of work.
+            while self.crashes * messages <= crashes * self.tried() and not self.defects:
+                self.wait_for_work(200)
+                self.strike(hard[self.crashes % len(hard)])
+                self.watch_workers()
             self.watch_workers()
             turn += 1
             if turn % 40 == 0:
                 self.tell(started)
-            if self.defects or (
-                self.crashes >= crashes and self.sent() >= messages and turn > len(gentle)
-            ):
+            enough = self.crashes >= crashes and turn > len(gentle) and self.tried() >= messages
+            if self.defects or (enough and self.sent() >= messages):
                 break
             if time.monotonic() > deadline:
                 self.defects.append(f"{self.crashes} crashes and {self.sent()} messages at the end")

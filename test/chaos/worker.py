@@ -108,10 +108,13 @@ class Worker:
         conn.commit()
         self.note("sent", uids)
         if self.chance.random() < 0.2:
-            row = conn.execute("select sum(ready) from pgq.queue_stats").fetchone()
-            conn.commit()
-            if row is not None and (row[0] or 0) > BACKLOG:
+            while self.backlog(conn) > BACKLOG and not self.stopping:
                 time.sleep(0.3)
+
+    def backlog(self, conn: Connection) -> int:
+        row = conn.execute("select sum(ready) from pgq.queue_stats").fetchone()
+        conn.commit()
+        return int(row[0] or 0) if row is not None else 0
 
     def consume(self, conn: Connection) -> None:
         client = pgq.Client(conn)

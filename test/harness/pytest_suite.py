@@ -13,8 +13,15 @@ from harness.paths import TEST
 from harness.report import Report
 
 
-def run(report: Report, directory: str, *, pattern: str = "", accept: bool = False) -> None:
-    """Run the tests below test/`directory` whose names match `pattern`."""
+def run(
+    report: Report,
+    directory: str,
+    *,
+    pattern: str = "",
+    accept: bool = False,
+    pooler: bool = False,
+) -> None:
+    """Run the tests below test/`directory` whose names match `pattern`, through a pooler or not."""
     with TemporaryDirectory() as scratch:
         results = Path(scratch) / "results.xml"
         command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={results}"]
@@ -22,6 +29,8 @@ def run(report: Report, directory: str, *, pattern: str = "", accept: bool = Fal
         if pattern:
             command += ["-k", pattern]
         environment = os.environ | {"PGQ_TEST_ACCEPT": "1" if accept else ""}
+        if pooler:
+            environment["PGQ_TEST_POOLER"] = "1"
         code = subprocess.run(command, env=environment, check=False).returncode
         if not results.exists():
             report.bad("pytest did not run")

@@ -81,15 +81,16 @@ def test_the_holder_of_the_oldest_snapshot_is_found_and_ended(
 ) -> None:
     holder = connect(autocommit=False, application_name="reporting")
     holder.execute("set transaction isolation level repeatable read")
+    (pid,) = holder.execute("select pg_backend_pid()").fetchone() or ()
     holder.execute("select 'a long report'")
     time.sleep(0.05)
     assert examine("snapshot") == []  # it is young
     (found,) = examine("snapshot", "--snapshot-age", "10ms")
-    assert str(holder.info.backend_pid) in found["subject"]
+    assert str(pid) in found["subject"]
     assert "reporting" in found["subject"]
     assert "a long report" in found["finding"]
     cure = found["cure"].split(";")[0]
-    assert cure == f"select pg_terminate_backend({holder.info.backend_pid})"
+    assert cure == f"select pg_terminate_backend({pid})"
     db.execute(cure)
     for _ in range(100):
         if not examine("snapshot", "--snapshot-age", "10ms"):
@@ -102,7 +103,7 @@ def test_the_holder_of_the_oldest_snapshot_is_found_and_ended(
 def test_a_role_that_cannot_see_others_is_told_so(
     examine: Examine, dsn: str, role: str, db: psycopg.Connection
 ) -> None:
-    (found,) = examine("snapshot", "--dsn", make_conninfo(dsn, options=f"-c role={role}"))
+    (found,) = examine("snapshot", "--dsn", make_conninfo(dsn, user=role, password="cli"))
     assert found["verdict"] == "unknown"
     assert found["cure"] == f"grant pg_read_all_stats to {role}"
 
@@ -272,7 +273,7 @@ def test_a_server_without_autovacuum_is_found(pgq_run: Command) -> None:
 def role(db: psycopg.Connection) -> Iterator[str]:
     """A role without any right in pgq."""
     name = f"pgq_cli_role_{os.getpid()}"
-    db.execute(sql.SQL("create role {}").format(sql.Identifier(name)))
+    db.execute(sql.SQL("create role {} login password 'cli'").format(sql.Identifier(name)))
     yield name
     db.execute(sql.SQL("drop owned by {}").format(sql.Identifier(name)))
     db.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
@@ -290,7 +291,7 @@ def test_missing_grants_are_found_and_the_cure_is_enough(
         db.execute(row["cure"].replace("QUEUE", "orders"))
     assert examine("grants", "--role", role) == []
 
-    app = connect(options=f"-c role={role}")
+    app = connect(user=role, password="cli")
     client = pgq.Client(app)
     client.publish("orders", 1)
     client.publish_batch("orders", [2, 3, 4])
@@ -326,9 +327,9 @@ def test_a_role_with_half_of_the_rights_is_found(
 def test_a_role_that_lacks_everything_is_told_so_itself(
     examine: Examine, dsn: str, role: str, db: psycopg.Connection
 ) -> None:
-    found = examine("grants", "--dsn", make_conninfo(dsn, options=f"-c role={role}"))
+    found = examine("grants", "--dsn", make_conninfo(dsn, user=role, password="cli"))
     assert [row["verdict"] for row in found] == ["problem"] * 3
-    (unknown,) = examine("leases", "--dsn", make_conninfo(dsn, options=f"-c role={role}"))
+    (unknown,) = examine("leases", "--dsn", make_conninfo(dsn, user=role, password="cli"))
     assert unknown["verdict"] == "unknown"
 
 

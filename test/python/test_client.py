@@ -346,6 +346,7 @@ def test_a_wrong_address_is_said_at_once() -> None:
         pgq.connect("host=/nowhere dbname=x")
 
 
+@pytest.mark.unpooled("kills sessions that are known by name")
 def test_a_connection_that_broke_while_idle_is_replaced(
     client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:

@@ -170,6 +170,7 @@ def test_consumers_with_overlapping_filters_share_all_messages(
     assert count(db, "lease") == 0
 
 
+@pytest.mark.unpooled("kills sessions that are known by name")
 def test_nothing_is_lost_when_backends_are_killed_and_eras_turn(
     connect: Connect, db: psycopg.Connection
 ) -> None:

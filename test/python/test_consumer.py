@@ -337,6 +337,7 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
 # Waking
 
 
+@pytest.mark.unpooled("LISTEN needs a session")
 def test_an_idle_consumer_asks_nothing_and_is_woken_at_once(
     orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
@@ -374,6 +375,7 @@ def test_a_retry_is_taken_when_it_is_due_and_not_at_the_next_poll(
         wait_for(handler.has(1), 5)
 
 
+@pytest.mark.unpooled("LISTEN needs a session")
 def test_a_listener_whose_backend_is_killed_misses_nothing(
     orders: pgq.PooledClient, db: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -532,6 +534,7 @@ def test_a_process_that_is_told_to_end_loses_nothing(
     assert states(db) == [("ready", 0)] * (10 - ended)
 
 
+@pytest.mark.unpooled("the pooler keeps its sessions")
 def test_a_closed_client_leaves_no_connection_behind(
     dsn: str, orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:

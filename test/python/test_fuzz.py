@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import psycopg
 import pytest
+from conftest import Connect
 from psycopg import sql
 
 from harness.install import check_invariants
@@ -93,6 +94,7 @@ class Fuzzer:
     def __init__(self, db: psycopg.Connection, seed: int) -> None:
         self.db = db
         self.chance = random.Random(seed)
+        self.names = ["orders", "audit"]
 
     def prepare(self) -> None:
         """Make anew what earlier calls may have changed."""
@@ -131,7 +133,7 @@ class Fuzzer:
             and name in ("name", "topic", "subscriber")
             and self.chance.random() < 0.6
         ):
-            return choose(["orders", "audit"])
+            return choose(self.names)
         return {
             "text": lambda: choose(TEXTS),
             "name": lambda: choose(TEXTS),
@@ -226,3 +228,90 @@ def test_no_argument_leads_to_an_internal_error(db: psycopg.Connection, seed: in
         seen.add(outcome(db, statement, values))
     # Not everything may be refused, nor may everything be fine.
     assert {None, "22023", "QU001", "QU003", "QU004"} <= seen
+
+
+# What must not be heard of: everything about the other queue has this in it.
+SECRET = "s3cr3t"
+OTHERS = """
+select pgq.create_queue('s3cr3t', lane_keys => '{type}', max_attempts => 1, retention => '2 days');
+select pgq.subscribe('s3cr3t', 's3cr3t.#', '{"type": {"$ne": "s3cr3t none"}}');
+select pgq.subscribe('s3cr3t', 'orders');
+select pgq.publish('s3cr3t.' || i, '{"a": "s3cr3t"}', '{"type": "s3cr3t"}', sender => 's3cr3t',
+                   recipient => 's3cr3t', reply_to => 'orders', correlation_id => 'batch',
+                   group_key => case when i > 6 then 's3cr3t' end, dedup_key => 'a.b.c' || i)
+from generate_series(1, 12) i;
+select pgq.bury(max(lease_id), error => 's3cr3t', details => '{"s3cr3t": 1}')
+from pgq.claim('s3cr3t', n => 2);
+select pgq.claim('s3cr3t', '{"type": "s3cr3t"}', n => 2, lease => '1 day');
+select pgq.claim('s3cr3t', n => 1, lease => '1 day', key => 'batch');
+select pgq.stream_begin('s3cr3t', 'batch', 'all');
+select pgq.seen('s3cr3t', 1), pgq.seen('batch', 1);
+"""
+STATE = """
+select s.* from pgq.message_state s join pgq.message m using (id)
+where s.queue = 's3cr3t' and m.topic <> 'orders' order by id
+"""
+
+
+def raw(answer: psycopg.Cursor) -> str:
+    """Return the rows as the server has sent them: not every moment is one of Python's."""
+    found = answer.pgresult
+    assert found is not None
+    cells = [found.get_value(i, k) for i in range(found.ntuples) for k in range(found.nfields)]
+    return str(cells)
+
+
+def answered(
+    db: psycopg.Connection, statement: sql.Composed, values: list[str | None]
+) -> tuple[str, str]:
+    """Run a statement; return its code and everything that it has said."""
+    try:
+        return "00000", raw(db.execute(statement, values))
+    except psycopg.Error as error:
+        diag = error.diag
+        said = f"{error} {diag.message_detail} {diag.message_hint} {diag.context}"
+        return error.sqlstate or "XX", said
+
+
+def test_no_argument_shows_a_role_what_belongs_to_others(
+    db: psycopg.Connection, connect: Connect
+) -> None:
+    role = f"pgq_fuzz_{uuid.uuid4().hex}"
+    db.execute(f"create role {role} login password 'fuzz'".encode())
+    guest = connect(user=role, password="fuzz")
+    heard: list[str] = []
+    guest.add_notice_handler(lambda diag: heard.append(str(diag.message_primary)))
+    try:
+        db.execute(OTHERS)
+        fuzzer = Fuzzer(db, 0)
+        fuzzer.names = ["orders"]
+        known = routines(db)
+        before = db.execute(STATE).fetchall()
+        assert {row[2] for row in before} >= {"ready", "leased", "dead", "waiting"}
+        seen: set[str] = set()
+        for number in range(CALLS):
+            if number % 100 == 0:
+                fuzzer.prepare()
+                for right in ("publish", "consume", "admin"):
+                    db.execute("select pgq.grant_queue('orders', %s, %s)", [role, right])
+            if fuzzer.chance.random() < 0.1:
+                statement, values = fuzzer.insert()
+            else:
+                statement, values = fuzzer.call(fuzzer.chance.choice(known))
+            code, said = answered(guest, statement, values)
+            seen.add(code)
+            assert not code.startswith("XX"), said
+            assert SECRET not in said + "".join(heard), f"{statement.as_string()} {values}: {said}"
+        for view in db.execute("select viewname from pg_views where schemaname = 'pgq'").fetchall():
+            try:
+                rows = guest.execute(sql.SQL("select * from pgq.{}").format(sql.Identifier(*view)))
+            except psycopg.errors.InsufficientPrivilege:
+                continue
+            assert SECRET not in raw(rows), view
+        assert db.execute(STATE).fetchall() == before
+        assert {"00000", "42501", "QU003"} <= seen
+    finally:
+        guest.close()
+        db.execute("select pgq.drop_queue(name, true) from pgq.queue")
+        db.execute("call pgq.maintain()")
+        db.execute(f"drop owned by {role}; drop role {role}".encode())

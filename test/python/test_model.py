@@ -20,6 +20,7 @@ from itertools import count
 from typing import Any, ClassVar
 
 import psycopg
+import pytest
 from conftest import Connect
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -31,6 +32,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
+pytestmark = pytest.mark.unpooled("its sessions have settings of their own")
 
 EXAMPLES = int(os.environ.get("PGQ_EXAMPLES", "15"))
 STEPS = int(os.environ.get("PGQ_STEPS", "40"))
@@ -61,7 +64,7 @@ begin
         from pg_proc p where p.pronamespace = 'pgq'::regnamespace
           and p.proname in ('_take', '_take_matching', '_await_rows')
         union all
-        select replace(pg_get_functiondef('pgq._empty_slot'::regproc), '50ms', '5ms')
+        select replace(pg_get_functiondef('pgq._era_patience'::regproc), '50 ms', '1 ms')
     loop
         execute v_function.definition;
     end loop;
@@ -102,6 +105,8 @@ class Facts:
     headers: dict[str, Any]
     expires: float | None
     revived: bool = False
+    # It has been nowhere else than among the ready.
+    fresh: bool = True
 
 
 View = dict[int, Place]
@@ -150,6 +155,8 @@ class Model(RuleBasedStateMachine):
         self.queue = f"q{next(self.numbers)}"
         self.on_expiry = on_expiry
         self.paused = False
+        self.laned = bool(lanes)
+        self.wanted: dict[str, Any] | None = {"k": 0}
         self.steps = 0
         self.facts: dict[int, Facts] = {}
         self.leases: list[int] = []
@@ -163,6 +170,14 @@ class Model(RuleBasedStateMachine):
             " on_expiry => %s)",
             [self.queue, lanes, LEASE, MAX_ATTEMPTS, set_size, on_expiry],
         )
+        self.observer.execute(
+            "select pgq.subscribe(%s, %s, %s::jsonb)",
+            [self.queue, self.other_topic(), json.dumps(self.wanted)],
+        )
+
+    def other_topic(self) -> str:
+        """A topic of which the queue receives what a filter says."""
+        return f"{self.queue}.other"
 
     # Looking
 
@@ -376,8 +391,27 @@ class Model(RuleBasedStateMachine):
         place = Place("scheduled", 0, now + delay) if delay else Place("ready", 0)
         expires = None if expiry is None else now + expiry
         for message_id, header in zip(ids, batch, strict=True):
-            session.facts[message_id] = Facts(priority, header, expires)
+            session.facts[message_id] = Facts(priority, header, expires, fresh=not delay)
         self.done(session, before, dict.fromkeys(ids, place))
+
+    @rule(which=connections, batch=st.lists(headers, min_size=1, max_size=4))
+    def publish_elsewhere(self, which: int, batch: list[dict[str, Any]]) -> None:
+        """Publish to the topic that the queue has subscribed to with a filter."""
+        session = self.sessions[which]
+        before = self.view(session.conn)
+        rows = self.attempt(
+            session,
+            "select * from pgq.publish_batch(%s, array_fill('1'::jsonb, array[%s]), %s::jsonb[])",
+            [self.other_topic(), len(batch), [json.dumps(h) for h in batch]],
+        )
+        if not rows:
+            return
+        said: dict[int, Place | None] = {}
+        for (message_id,), header in zip(rows, batch, strict=True):
+            if matches(self.wanted, header):
+                session.facts[message_id] = Facts(0, header, None)
+                said[message_id] = Place("ready", 0)
+        self.done(session, before, said)
 
     @rule(which=connections, key=st.sampled_from(["a", "b"]))
     def publish_once(self, which: int, key: str) -> None:
@@ -436,6 +470,12 @@ class Model(RuleBasedStateMachine):
             said[message_id] = Place("leased", attempt, self.now() + LEASE, lease)
             if lease not in self.leases:
                 self.leases.append(lease)
+        if not self.laned:
+            # Of one priority what is fresh comes in the order in which it was published.
+            fresh = [(-row[2], row[1]) for row in rows if facts[row[1]].fresh]
+            assert fresh == sorted(fresh), "out of order"
+        for message_id in said:
+            facts[message_id].fresh = False
         # Of one priority the sets are in order, and sets of a batch may overlap.
         assert [row[2] for row in rows] == sorted((row[2] for row in rows), reverse=True)
         if self.paused and not session.repeatable:
@@ -625,8 +665,23 @@ class Model(RuleBasedStateMachine):
             "select pgq.alter_queue(%s, lane_keys => %s, set_size => %s)",
             [self.queue, lanes, set_size],
         )
+        self.laned = self.laned or bool(lanes)
         if paused is not None or self.paused:
             self.pause(pause=bool(paused))
+
+    @rule(document=st.none() | filters)
+    def alter_filter(self, document: dict[str, Any] | None) -> None:
+        """What is published from now on has to pass another filter; what is there stays."""
+        self.change(
+            "select pgq.alter_subscription(%s, %s, %s::jsonb)",
+            [self.queue, self.other_topic(), None if document is None else json.dumps(document)],
+        )
+        row = self.observer.execute(
+            "select filter from pgq.subscription where subscriber = %s and pattern = %s",
+            [self.queue, self.other_topic()],
+        ).fetchone()
+        assert row is not None
+        self.wanted = row[0]
 
     def pause(self, pause: bool) -> None:
         verb = "pause" if pause else "resume"
@@ -664,6 +719,13 @@ class Model(RuleBasedStateMachine):
     def check(self) -> None:
         problems = self.observer.execute("select * from pgq.check()").fetchall()
         assert problems == []
+        counted = self.observer.execute(
+            "select ready, scheduled, leased, dead, exact from pgq.queue_stats where queue = %s",
+            [self.queue],
+        ).fetchone()
+        states = Counter(place.state for place in self.committed.values())
+        expected = [states[state] for state in ("ready", "scheduled", "leased", "dead")]
+        assert counted == (*expected, True), "statistics say otherwise"
 
     def teardown(self) -> None:
         for session in self.sessions:
@@ -691,8 +753,8 @@ class Model(RuleBasedStateMachine):
                 break
             ends["acked"] += lease[1]
             self.observer.execute("select pgq.ack(%s)", [lease[0]])
-        left = self.view(self.observer)
-        assert {place.state for place in left.values()} <= {"dead"}
+        self.committed = self.view(self.observer)
+        assert {place.state for place in self.committed.values()} <= {"dead"}
 
 
 def same(is_now: Place | None, may_be: Place | None) -> bool:
@@ -774,6 +836,8 @@ def walk(machine: Model, chance: random.Random, steps: int) -> None:
             chance.random() < 0.8,
         ): 0.5,
         alter: 0.5,
+        lambda: machine.publish_elsewhere(which(), [header() for _ in range(3)]): 1,
+        lambda: machine.alter_filter(chance.choice([None, {"k": 0}, {"z": "a"}])): 0.5,
         machine.maintain: 1,
         lambda: machine.wait(chance.choice([1, 1, 3, 11])): 1,
     }

@@ -2,89 +2,43 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
 
 import pgq
-from harness import debian
+from harness.install import install
+from harness.pooler import pooled
 from harness.server import embedded_server
-from pgq import Message
-
-CONFIG = """
-[databases]
-postgres = host=127.0.0.1 port={server} user=postgres password={password}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 3
-ignore_startup_parameters = extra_float_digits
-"""
+from pgq import Message, cli
 
 
-@pytest.fixture
-def pooled() -> Iterator[str]:
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
     """The connection string of a database behind pgbouncer in transaction mode."""
-    tree = debian.unpack("pgbouncer", "pgbouncer", "libc-ares2", "libevent-2.1-7")
-    libraries = ":".join(str(path) for path in tree.glob("usr/lib/*-linux-gnu*"))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with TemporaryDirectory() as directory, embedded_server() as server:
-        scratch = Path(directory)
-        scratch.chmod(0o755)
+    with embedded_server() as server, pooled(server, size=3) as behind:
         with psycopg.connect(server.dsn(), autocommit=True) as conn:
-            conn.execute("create extension pgq")
-        # As root it runs as nobody, who has to read this.
-        config = scratch / "pgbouncer.ini"
-        config.write_text(CONFIG.format(server=server.port, password=server.password, port=port))
-        bouncer = subprocess.Popen(
-            [tree / "usr/sbin/pgbouncer", "-q", config],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"LD_LIBRARY_PATH": libraries},
-            user="nobody" if os.geteuid() == 0 else None,
-        )
-        dsn = f"host=127.0.0.1 port={port} user=postgres dbname=postgres"
-        try:
-            for _ in range(200):
-                try:
-                    psycopg.connect(dsn).close()
-                    break
-                except psycopg.OperationalError:
-                    time.sleep(0.05)
-            yield dsn
-        finally:
-            bouncer.terminate()
-            bouncer.wait()
+            install(conn)
+        yield behind.dsn()
 
 
 def test_a_consumer_behind_such_a_pooler_polls_and_says_so(
-    pooled: str, caplog: pytest.LogCaptureFixture
+    address: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen = []
 
     def handle(message: Message) -> None:
         seen.append(message.payload)
 
-    # Prepared statements belong to a session, too.
-    with pgq.connect(pooled, prepare_threshold=None) as client:
+    with pgq.connect(address) as client:
         client.create_queue("orders")
         client.publish("orders", 0)
         options = pgq.ConsumerConfig(poll_interval=timedelta(milliseconds=100))
         with pgq.Consumer(client, "orders", handle, options):
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while not client.listener.impossible and time.monotonic() < deadline:
                 time.sleep(0.05)
             assert client.listener.impossible
@@ -94,3 +48,24 @@ def test_a_consumer_behind_such_a_pooler_polls_and_says_so(
                 time.sleep(0.05)
     assert seen == list(range(10))
     assert "polling instead" in caplog.text
+
+
+def test_a_client_behind_such_a_pooler_prepares_nothing(address: str) -> None:
+    with pgq.connect(address, pool_size=3) as client:
+        client.create_queue("bills")
+        for number in range(30):
+            # One transaction keeps a session, so that the next ones get others.
+            with client.transaction() as held:
+                held.publish("bills", number)
+                client.publish("bills", number)
+        assert len(client.claim("bills", n=99)) == 60
+    with psycopg.connect(address, autocommit=True, prepare_threshold=None) as conn:
+        prepared = conn.execute("select count(*) from pg_prepared_statements where not from_sql")
+        assert prepared.fetchone() == (0,)
+
+
+def test_a_setting_of_the_doctor_is_not_left_to_others(address: str) -> None:
+    assert cli.main(["doctor", "--only", "version", "--dsn", address]) == 0
+    for _ in range(3):
+        with psycopg.connect(address) as conn:
+            assert conn.execute("show statement_timeout").fetchone() == ("0",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
@@ -25,10 +26,10 @@ def guest(dsn: str, client: pgq.PooledClient) -> Iterator[pgq.PooledClient]:
     client.create_queue("orders")
     client.create_queue("secret")
     with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.execute(f"create role {role}".encode())
+        conn.execute(f"create role {role} login password 'guest'".encode())
         for right in ("publish", "consume"):
             conn.execute("select pgq.grant_queue('orders', %s, %s)", [role, right])
-        with pgq.connect(make_conninfo(dsn, options=f"-c role={role}")) as guest:
+        with pgq.connect(make_conninfo(dsn, user=role, password="guest")) as guest:
             yield guest
         conn.execute(f"drop owned by {role}".encode())
         conn.execute("call pgq.maintain()")
@@ -90,3 +91,33 @@ def test_a_role_without_the_right_is_refused(
             refused()
     with pytest.raises(pgq.LeaseLost):
         guest.ack(held.messages[0].lease_id)
+
+
+@pytest.mark.unpooled("LISTEN needs a session")
+def test_a_stranger_who_listens_hears_of_no_queue_by_name(
+    dsn: str, guest: pgq.PooledClient, client: pgq.PooledClient
+) -> None:
+    with psycopg.connect(dsn, autocommit=True) as stranger:
+        stranger.execute("listen pgq")
+        client.wait_begin("secret", "w", timedelta(seconds=60))
+        client.publish("secret", 1)
+        heard = [notify.payload for notify in stranger.notifies(timeout=20, stop_after=1)]
+        (signal,) = stranger.execute("select pgq.signal('secret')").fetchone() or ()
+        assert heard == [signal]
+        assert "secret" not in signal
+
+
+@pytest.mark.unpooled("LISTEN needs a session")
+def test_a_consumer_is_woken_by_what_tells_nothing_to_others(
+    guest: pgq.PooledClient, client: pgq.PooledClient, db: psycopg.Connection
+) -> None:
+    woken = threading.Event()
+    hour = timedelta(hours=1)
+    asleep = "select from pgq.waiter where armed"
+    options = pgq.ConsumerConfig(poll_interval=hour, idle_timeout=hour)
+    with pgq.Consumer(guest, "orders", lambda _: woken.set(), options):
+        while db.execute(asleep).fetchone() is None:
+            time.sleep(0.05)
+        time.sleep(0.5)  # it looks once more, and sleeps
+        client.publish("orders", 1)
+        assert woken.wait(60)

@@ -31,6 +31,7 @@ READS = {
     "check": "select * from pgq.check()",
     "replies": "select * from pgq.replies('question')",
     "version": "select pgq.version()",
+    "signal": "select pgq.signal('orders')",
     "leased": "select * from pgq.leased({lease})",
     "leases": "select lease_id, queue, key, size, until from pgq.leases order by lease_id",
     "lease_slices": "select * from pgq.lease_slices({lease}, 2)",

@@ -100,6 +100,7 @@ def test_a_slow_subscriber_delays_no_publisher(client: pgq.PooledClient) -> None
         over.set()
 
 
+@pytest.mark.unpooled("LISTEN needs a session")
 def test_all_subscribers_share_one_listening_connection(
     client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:

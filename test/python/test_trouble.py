@@ -85,6 +85,7 @@ def wait_until_blocked(db: psycopg.Connection, pid: int) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.unpooled("interrupts one session")
 @pytest.mark.parametrize("mode", ["access exclusive", "exclusive"])
 @pytest.mark.parametrize("how", ["statement_timeout", "lock_timeout", "cancel", "terminate"])
 def test_what_is_interrupted_has_changed_nothing(
@@ -120,6 +121,7 @@ def interrupt(db: psycopg.Connection, pid: int, how: str) -> None:
     db.execute(f"select pg_{how}_backend({pid})".encode())
 
 
+@pytest.mark.unpooled("its session has a setting of its own")
 def test_a_claim_that_is_cancelled_while_it_tests_messages_has_taken_nothing(
     connect: Connect, db: psycopg.Connection
 ) -> None:

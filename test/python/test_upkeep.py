@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -118,6 +120,33 @@ def test_claims_turn_eras_without_anybody_calling_maintain(connect: Connect) -> 
     assert value(db, "select last_value from pgq.era_number") >= 5
     assert most <= 4 * 50 + 1
     assert value(db, "select payload from pgq.claim('orders')") == "stuck"
+
+
+def test_eras_turn_although_somebody_is_always_reading_the_log(connect: Connect) -> None:
+    db = connect()
+    db.execute("select pgq.create_queue('orders', retention => '1 s')")
+    stop = threading.Event()
+
+    def read() -> None:
+        with connect() as conn:
+            while not stop.is_set():
+                conn.execute("select count(*), pg_sleep(0.3) from pgq.message")
+
+    with ThreadPoolExecutor(12) as pool:
+        readers = [pool.submit(read) for _ in range(12)]
+        try:
+            deadline = time.monotonic() + 180
+            while value(db, "select last_value from pgq.era_number") < 4:
+                assert time.monotonic() < deadline, "the log is never emptied"
+                # As if it had been tried in vain for long.
+                db.execute("update pgq.era set started_at = now() - interval '1 hour'")
+                db.execute("select pgq.publish('orders', '1')")
+                db.execute("select pgq.ack(lease_id) from pgq.claim('orders')")
+                time.sleep(0.2)
+        finally:
+            stop.set()
+        for reader in readers:
+            reader.result()
 
 
 def test_a_claim_inside_a_transaction_does_not_lock_the_log(connect: Connect) -> None:

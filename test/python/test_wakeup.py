@@ -18,8 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+import pytest
 
 Connect = Callable[..., psycopg.Connection]
+
+pytestmark = pytest.mark.unpooled("LISTEN needs a session")
 
 WAKEUPS = int(os.environ.get("PGQ_WAKEUPS", "2000"))
 PAIRS = 3

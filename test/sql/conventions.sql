@@ -35,6 +35,9 @@ select is_empty(
     $$select name from routine where has_function_privilege('public', oid, 'execute')$$,
     'PUBLIC can execute nothing');
 select is_empty(
+    $$select name from routine where body ~ 'advisory' and proname <> '_remember_scan'$$,
+    'nothing that matters waits for an advisory lock, which anybody can hold');
+select is_empty(
     $$select name from routine where language not in ('plpgsql', 'sql')$$,
     'everything is written in SQL and PL/pgSQL');
 select is_empty(

@@ -93,6 +93,7 @@ insert into matrix values
     ('peek', $$select pgq.peek('own')$$, '42501', 'ok', 'ok', '42501'),
     ('wait_begin', $$select pgq.wait_begin('own', 'w')$$, '42501', 'ok', 'ok', '42501'),
     ('wait_end', $$select pgq.wait_end('own', 'w')$$, '42501', 'ok', 'ok', '42501'),
+    ('signal', $$select pgq.signal('own')$$, '42501', 'ok', 'ok', '42501'),
     ('explain_filter', $$select pgq.explain_filter('own', '{}')$$, '42501', 'ok', 'ok', '42501'),
     -- These answer everybody who consumes something; what they answer is tested elsewhere.
     ('seen', format('select pgq.seen(''h'', %s)', :held), '42501', 'ok', 'ok', 'ok'),

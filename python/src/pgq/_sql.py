@@ -59,6 +59,7 @@ PEEK: Final = "select * from pgq.peek(%s, %s, %s)"
 LISTEN: Final = "listen pgq"
 NOTIFY: Final = "select pg_notify('pgq', %s)"
 WAIT_BEGIN: Final = "select pgq.wait_begin(%s, %s, %s)"
+WAIT_BEGIN_SIGNAL: Final = "select pgq.wait_begin(%s, %s, %s), pgq.signal(%s)"
 WAIT_END: Final = "select pgq.wait_end(%s, %s)"
 
 # Relays: the columns are those of Copy, in its order.
@@ -93,3 +94,4 @@ EXPLAIN_FILTER: Final = "select item, value from pgq.explain_filter(%s, %s)"
 VERSION: Final = "select pgq.version()"
 NOW: Final = "select clock_timestamp()"
 PING: Final = "select 1"
+BACKEND_PID: Final = "select pg_backend_pid()"

@@ -17,7 +17,7 @@ __all__ = ["CircuitBreaker"]
 class CircuitBreaker:
     """Opens after `failures` within `window`; lets one trial through after `reset`.
 
-    Threads and tasks may share one.
+    Threads and tasks may share one. (Libraries count failures in a row, and not those of a time.)
     """
 
     def __init__(

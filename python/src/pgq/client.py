@@ -400,6 +400,10 @@ class Client:
         """Return the numbers to watch, a row for each."""
         return self._table(_sql.METRICS)
 
+    def relays(self) -> list[Row]:
+        """Return where relays forward queues to, and how they are doing."""
+        return self._table(_sql.RELAYS)
+
     def history(self, message_id: int) -> list[Row]:
         """Return what happened to a message, oldest first."""
         return self._table(_sql.HISTORY, message_id)
@@ -489,6 +493,7 @@ class PooledClient(Client):
         self.conninfo = conninfo
         self.breaker = breaker or CircuitBreaker()
         self._options: dict[str, Any] = {"fallback_application_name": "pgq"} | options
+        self._pooled = False
         self._pool: ConnectionPool[Conn] = ConnectionPool(
             conninfo,
             connection_class=_Keeping,
@@ -498,6 +503,7 @@ class PooledClient(Client):
             timeout=timeout.total_seconds(),
             # Its pauses double for as long: after that the next call tries anew.
             reconnect_timeout=10,
+            configure=self._adapt,
             check=_check,
             open=False,
             name="pgq",
@@ -510,12 +516,16 @@ class PooledClient(Client):
         self._spare: Conn | None = None
         self._closing = False
 
-    def open(self) -> Self:
-        """Connect, and raise what is wrong if that fails."""
-        # The pool would only say that it has waited for too long.
-        conn = self.connection()
-        conn.close()
-        self._pool.open(wait=True)
+    def open(self, *, wait: bool = True) -> Self:
+        """Connect, and raise what is wrong if that fails; or only begin to."""
+        if wait:
+            # The pool would only say that it has waited for too long.
+            with self.connection() as conn:
+                # A pooler makes up the number of a session, which it shares between clients.
+                cursor = conn.cursor(row_factory=scalar_row)
+                cursor.execute(_sql.BACKEND_PID)
+                self._pooled = cursor.fetchone() != conn.info.backend_pid
+        self._pool.open(wait=wait)
         return self
 
     def close(self) -> None:
@@ -547,7 +557,14 @@ class PooledClient(Client):
 
     def connection(self) -> Conn:
         """Open a connection that is not of the pool; whoever asked for it closes it."""
-        return Connection.connect(self.conninfo, **self._options, autocommit=True)
+        conn = Connection.connect(self.conninfo, **self._options, autocommit=True)
+        self._adapt(conn)
+        return conn
+
+    def _adapt(self, conn: Conn) -> None:
+        """Prepare no statement in a session that the next transaction may not get."""
+        if self._pooled and "prepare_threshold" not in self._options:
+            conn.prepare_threshold = None
 
     @contextmanager
     def transaction(self) -> Iterator[Client]:

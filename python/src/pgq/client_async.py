@@ -495,6 +495,7 @@ class AsyncPooledClient(AsyncClient):
         self.conninfo = conninfo
         self.breaker = breaker or CircuitBreaker()
         self._options: dict[str, Any] = {"fallback_application_name": "pgq"} | options
+        self._pooled = False
         self._pool: AsyncConnectionPool[Conn] = AsyncConnectionPool(
             conninfo,
             connection_class=_Keeping,
@@ -504,6 +505,7 @@ class AsyncPooledClient(AsyncClient):
             timeout=timeout.total_seconds(),
             # Its pauses double for as long: after that the next call tries anew.
             reconnect_timeout=10,
+            configure=self._adapt,
             check=_check,
             open=False,
             name="pgq",
@@ -520,8 +522,11 @@ class AsyncPooledClient(AsyncClient):
         """Connect, and raise what is wrong if that fails; or only begin to."""
         if wait:
             # The pool would only say that it has waited for too long.
-            conn = await self.connection()
-            await conn.close()
+            async with await self.connection() as conn:
+                # A pooler makes up the number of a session, which it shares between clients.
+                cursor = conn.cursor(row_factory=scalar_row)
+                await cursor.execute(_sql.BACKEND_PID)
+                self._pooled = await cursor.fetchone() != conn.info.backend_pid
         await self._pool.open(wait=wait)
         return self
 
@@ -554,7 +559,14 @@ class AsyncPooledClient(AsyncClient):
 
     async def connection(self) -> Conn:
         """Open a connection that is not of the pool; whoever asked for it closes it."""
-        return await AsyncConnection.connect(self.conninfo, **self._options, autocommit=True)
+        conn = await AsyncConnection.connect(self.conninfo, **self._options, autocommit=True)
+        await self._adapt(conn)
+        return conn
+
+    async def _adapt(self, conn: Conn) -> None:
+        """Prepare no statement in a session that the next transaction may not get."""
+        if self._pooled and "prepare_threshold" not in self._options:
+            conn.prepare_threshold = None
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncClient]:

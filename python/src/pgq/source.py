@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -53,6 +53,7 @@ class Source:
         self._waiter = uuid4().hex
         self._woken = Event()
         self._joined = False
+        self._signal: str | None = None
         self._registered = False
         self._streak = 0
         self._hasty = 0
@@ -130,6 +131,7 @@ class Source:
             self._keeper.join()
         if self._joined:
             self.client.listener.leave(self.topic, self._woken)
+            self._hear(None)
             self._joined = False
         if self._registered:
             self._registered = False
@@ -200,10 +202,7 @@ class Source:
         span = self.config.poll_interval.total_seconds()
         if self._joined and self.client.listener.hears:
             self._registered = True
-            found = self.patiently(
-                *("waiting", self.client.wait_begin, self.topic, self._waiter),
-                self.config.idle_timeout,
-            )
+            found = self.patiently("waiting", self._register)
             if found is None:
                 return
             wanted = found.total_seconds()
@@ -218,6 +217,27 @@ class Source:
                 self._hasty = 0
                 span = wanted
         self._woken.wait(span if most is None else min(span, most))
+
+    def _register(self) -> timedelta:
+        """Say that this consumer is about to sleep; return how long it may."""
+        rows = self.client._rows(
+            _sql.WAIT_BEGIN_SIGNAL,
+            *(self.topic, self._waiter, self.config.idle_timeout, self.topic),
+            repeatable=True,
+        )
+        span: timedelta
+        span, signal = rows[0]
+        self._hear(signal)
+        return span
+
+    def _hear(self, signal: str | None) -> None:
+        """Be woken by this as well as by the name; a queue that was made anew has another."""
+        if signal != self._signal:
+            if self._signal is not None:
+                self.client.listener.leave(self._signal, self._woken)
+            if signal is not None:
+                self.client.listener.join(signal, self._woken)
+            self._signal = signal
 
     # Holding
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -20,6 +21,7 @@ from pgq.breaker import CircuitBreaker
 from pgq.client import PooledClient
 from pgq.config import TransportConfig
 from pgq.consumer import Consumer
+from pgq.environment import Tally, places
 from pgq.errors import CircuitOpen, PgqError, PublishFailed
 from pgq.filters import Filter
 from pgq.message import Draft, Message
@@ -81,46 +83,118 @@ class Fallback:
 class MultiPublisher:
     """Publishes each message to all transports.
 
-    One that fails is logged and does not stop the others; only if all fail `PublishFailed` is
-    raised. Transports can be added and removed at any time.
+    One that fails is logged, counted, and does not stop the others. `PublishFailed` is raised if
+    all fail, or one that is required. Transports can be added and removed at any time.
+
+    :param required: those of the transports without which a message is not published.
     """
 
-    def __init__(self, transports: Publishes | Sequence[Publishes]) -> None:
+    def __init__(
+        self,
+        transports: Publishes | Sequence[Publishes],
+        *,
+        required: Sequence[Publishes] = (),
+    ) -> None:
         several = transports if isinstance(transports, Sequence) else [transports]
-        self._transports = list(several)
         self._lock = threading.Lock()
+        self._opened: list[Any] = []
+        #: For each transport, how many messages it has taken and how often it has failed.
+        self.tallies: list[Tally] = []
+        for transport in several:
+            self.add(transport, required=any(transport is other for other in required))
+        if len(required) != sum(tally.required for tally in self.tallies):
+            raise ValueError("what is required has to be among the transports")
 
-    def add(self, transport: Publishes) -> None:
+    @classmethod
+    def configured(cls, environment: str | None = None, path: str | Path | None = None) -> Self:
+        """Return one with the transports of an environment; see `pgq.environment.places`."""
+        publisher = cls([])
+        try:
+            for place in places(environment, path):
+                transport: Any
+                if place.config is None:
+                    transport = place.open()
+                    publisher._opened.append(transport)
+                else:
+                    transport = Transport(place.config)
+                    publisher._opened.append(transport)
+                    # What may fail later may be away now.
+                    transport.connect(wait=place.required)
+                publisher.add(transport, required=place.required)
+        except BaseException:
+            publisher.close()
+            raise
+        return publisher
+
+    def add(self, transport: Publishes, *, required: bool = False) -> None:
         """Publish to this one too, from now on."""
         with self._lock:
-            self._transports = [*self._transports, transport]
+            self.tallies = [*self.tallies, Tally(transport, required)]
 
     def remove(self, transport: Publishes) -> None:
         """Leave this one alone from now on."""
         with self._lock:
-            self._transports = [other for other in self._transports if other is not transport]
+            self.tallies = [tally for tally in self.tallies if tally.transport is not transport]
 
     def publish(
         self, topic: str, payload: Any, *, headers: dict[str, Any] | None = None, **options: Any
     ) -> list[Any]:
         """Publish a message; return what each transport returns, or the exception it raised."""
         results: list[Any] = []
-        for transport in self._transports:
+        missed: Exception | None = None
+        for tally in self.tallies:
             try:
-                results.append(transport.publish(topic, payload, headers=headers, **options))
+                publish = caller(tally.transport.publish)
+                results.append(publish(topic, payload, headers=headers, **options))
             except Exception as error:
                 log(
                     *("ERROR", "transport_failed", "publishing to %s failed: %s"),
-                    *(type(transport).__name__, reason(error)),
+                    *(type(tally.transport).__name__, reason(error)),
                     topic=topic,
-                    transport=type(transport).__name__,
+                    transport=type(tally.transport).__name__,
                 )
                 results.append(error)
+                with self._lock:
+                    tally.failed += 1
+                    tally.error = error
+                missed = error if tally.required else missed
+            else:
+                with self._lock:
+                    tally.published += 1
         errors = [result for result in results if isinstance(result, Exception)]
         if len(errors) == len(results):
+            missed = errors[-1] if errors else LookupError("no transport")
+        if missed is not None:
             draft = Draft(topic=topic, payload=payload, headers=headers, **options)
-            raise PublishFailed(errors[-1] if errors else LookupError("no transport"), [draft])
+            raise PublishFailed(missed, [draft])
         return results
+
+    def close(self) -> None:
+        """Publish what waits, and close what `configured` has opened."""
+        opened, self._opened = self._opened, []
+        for transport in opened:
+            try:
+                if isinstance(transport, Transport):
+                    transport.disconnect()
+                else:
+                    transport.close()
+            except Exception as error:
+                log(
+                    *("ERROR", "transport_not_closed", "closing %s failed: %s"),
+                    *(type(transport).__name__, reason(error)),
+                    transport=type(transport).__name__,
+                )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 class Transport:
@@ -133,9 +207,9 @@ class Transport:
         )
         self._publisher: Publisher | None = None
 
-    def connect(self) -> Self:
-        """Connect."""
-        self.client.open()
+    def connect(self, *, wait: bool = True) -> Self:
+        """Connect, or begin to."""
+        self.client.open(wait=wait)
         if self.config.enable_batching:
             self._publisher = Publisher(
                 self.client, size=self.config.batch_size, delay=self.config.batch_timeout

@@ -106,7 +106,12 @@ def _common(parser: argparse.ArgumentParser, *, dsn: Any, json: Any) -> None:
 
 def connect(options: Options) -> psycopg.Connection[Any]:
     """Connect to the database that is meant; each statement is a transaction."""
-    return psycopg.connect(options.dsn, autocommit=True, fallback_application_name="pgq")
+    return psycopg.connect(
+        options.dsn,
+        autocommit=True,
+        fallback_application_name="pgq",
+        prepare_threshold=None,  # there may be a pooler that shares sessions
+    )
 
 
 class client:

@@ -15,7 +15,7 @@ from pgq.cli.checks import CHECKS, DEEP, Check
 
 __all__ = ["add"]
 
-_PATIENCE = "set statement_timeout = '60 s'"
+_PATIENCE = "set local statement_timeout = '60 s'"
 
 
 def add(commands: Commands) -> None:
@@ -58,7 +58,6 @@ def doctor(options: Options, out: Output) -> int:
     with connect(options) as conn:
         with suppress(psycopg.errors.InsufficientPrivilege):
             conn.execute(_sql.VERSION)  # without pgq there is nothing to look at
-        conn.execute(_PATIENCE)
         rows = [row for check in checks for row in _examine(conn, check, values)]
     if out.as_json:
         out.rows(rows)
@@ -73,7 +72,9 @@ def _examine(
 ) -> list[dict[str, Any]]:
     names = ("verdict", "subject", "finding", "cure")
     try:
-        found = conn.execute(check.query, values).fetchall()
+        with conn.transaction():
+            conn.execute(_PATIENCE)
+            found = conn.execute(check.query, values).fetchall()
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.QueryCanceled) as error:
         found = [("unknown", "this check", error.diag.message_primary, "ask as the owner of pgq")]
     found = found or [("ok", None, check.title, None)]

@@ -1,0 +1,11 @@
+-- How long the log keeps messages: as long as the queue that wants it longest, since it is shared.
+create or replace function pgq._log_retention() returns interval
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (select coalesce(max(q.retention), interval '1 day') from pgq.queue q);
+end
+$$;
+comment on function pgq._log_retention() is 'How long the log keeps messages at least.';
+revoke all on function pgq._log_retention() from public;
