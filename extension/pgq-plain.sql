@@ -3138,7 +3138,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/28_set/add_range.sql
 
--- Makes ready rows of at most size ids from those between low and high, which share everything else.
+-- Makes ready rows of at most size ids from low to high, which share everything else.
 create function pgq._add_range(
     queue_id int, lane_id int, priority int, back boolean, attempt int, expires_at timestamptz,
     failures jsonb, grouped boolean, low bigint, high bigint, size int
@@ -5078,7 +5078,7 @@ begin
                bool_or(n.dedup_key is not null) as keyed, bool_or(n.headers ? 'route') as suggested,
                min(n.priority) < -1000 or max(n.priority) > 1000 as refused,
                coalesce(bool_or(n.deliver_at = 'infinity'), false) as stored,
-               min(n.id) as low, max(n.id) as high,
+               min(n.id) as low, max(n.id) as high, min(n.priority) as priority,
                min(n.topic) = max(n.topic) and min(n.priority) = max(n.priority)
                and max(n.id) - min(n.id) + 1 = count(*)
                and not bool_or(n.dedup_key is not null or n.deliver_at is not null
@@ -5288,7 +5288,7 @@ begin
                 v_matches := 0;
                 if v_batch.alike and v_binding.paths is null and v_queue.lane_keys is null then
                     perform pgq._add_range(
-                        v_queue.queue_id, null, v_message.priority, false, 0, null, null, false,
+                        v_queue.queue_id, null, v_batch.priority, false, 0, null, null, false,
                         v_batch.low, v_batch.high, v_queue.set_size);
                     v_matches := v_batch.high - v_batch.low + 1;
                 end if;
@@ -6229,7 +6229,8 @@ begin
         if found then
             v_memory[4] := v_memory[4] - 1;
             v_tick := set_config('pgq.head', v_memory::text, false);
-            v_taken := row(n, array[v_set], '{0}', '{null}', '{f}', null);
+            v_taken := row(n, array[v_set], '{0}'::int[], '{null}'::jsonb[], '{f}'::boolean[],
+                           null::tid[])::pgq._taken;
         end if;
     end if;
     if v_taken.size is null then
@@ -6311,8 +6312,8 @@ comment on function pgq.claim(text, jsonb, int, interval, text, bigint, pgq.call
     'for the lease. All rows of a call share one lease_id, the token for ack, nack, bury and '
     'extend. With a key the claim has a name: the same key returns the same messages until they '
     'are acknowledged. With done, the token of a lease, that one is acknowledged first: a consumer '
-    'that is through with its batch ends it and takes the next in one call and one commit. QU003 if '
-    'it is lost: nothing has changed then.';
+    'that is through with its batch ends it and takes the next in one call and one commit. QU003 '
+    'if it is lost: nothing has changed then.';
 revoke all on function pgq.claim(text, jsonb, int, interval, text, bigint, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
@@ -7117,7 +7118,6 @@ declare
     v_more bigint := 512::bigint;
     v_second bigint := floor(date_part('epoch', now))::bigint;
     v_until bigint;
-    v_text text;
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
     v_to bigint[] := array[9223372036854775807];
@@ -7135,7 +7135,7 @@ begin
             select r.rank into v_head from pgq.ready r
             where r.queue_id = queue.queue_id and r.rank >= v_class order by r.rank limit 1;
             v_head := coalesce(v_head, 0);
-            v_more := case when v_head = 0 then 512 else 8192 end;
+            v_more := case when v_head = 0 then 512::bigint else 8192::bigint end;
             v_until := v_second + 1;
         elsif v_head <> 0 then
             v_until := v_memory[5];
@@ -7175,7 +7175,7 @@ begin
                 -- smaller.
                 v_count := v_left;
                 if v_size is distinct from 1 then
-                    select count(*) into v_count
+                    select count(*)::int into v_count
                     from (
                         select sum(p.size) over (order by p.rank rows unbounded preceding)
                             - p.size as ahead
@@ -7284,10 +7284,10 @@ begin
         v_head := 0::bigint;
         v_more := least(v_more, 512);
     end if;
-    v_text := set_config(
+    v_memory := set_config(  -- an assignment is cheaper than a statement
         'pgq.head', array[queue.queue_id, v_class, v_head, v_more,
                           case when v_head <> 0 then v_until else v_second + 60 end, v_size]::text,
-        false);
+        false)::bigint[];
     return row(n - v_left, v_sets, v_attempts, v_failures, v_grouped, v_missed)::pgq._taken;
 end
 $$;

@@ -1,4 +1,4 @@
--- Makes ready rows of at most size ids from those between low and high, which share everything else.
+-- Makes ready rows of at most size ids from low to high, which share everything else.
 create or replace function pgq._add_range(
     queue_id int, lane_id int, priority int, back boolean, attempt int, expires_at timestamptz,
     failures jsonb, grouped boolean, low bigint, high bigint, size int

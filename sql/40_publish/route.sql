@@ -86,7 +86,7 @@ begin
                bool_or(n.dedup_key is not null) as keyed, bool_or(n.headers ? 'route') as suggested,
                min(n.priority) < -1000 or max(n.priority) > 1000 as refused,
                coalesce(bool_or(n.deliver_at = 'infinity'), false) as stored,
-               min(n.id) as low, max(n.id) as high,
+               min(n.id) as low, max(n.id) as high, min(n.priority) as priority,
                min(n.topic) = max(n.topic) and min(n.priority) = max(n.priority)
                and max(n.id) - min(n.id) + 1 = count(*)
                and not bool_or(n.dedup_key is not null or n.deliver_at is not null
@@ -296,7 +296,7 @@ begin
                 v_matches := 0;
                 if v_batch.alike and v_binding.paths is null and v_queue.lane_keys is null then
                     perform pgq._add_range(
-                        v_queue.queue_id, null, v_message.priority, false, 0, null, null, false,
+                        v_queue.queue_id, null, v_batch.priority, false, 0, null, null, false,
                         v_batch.low, v_batch.high, v_queue.set_size);
                     v_matches := v_batch.high - v_batch.low + 1;
                 end if;

@@ -127,7 +127,8 @@ begin
         if found then
             v_memory[4] := v_memory[4] - 1;
             v_tick := set_config('pgq.head', v_memory::text, false);
-            v_taken := row(n, array[v_set], '{0}', '{null}', '{f}', null);
+            v_taken := row(n, array[v_set], '{0}'::int[], '{null}'::jsonb[], '{f}'::boolean[],
+                           null::tid[])::pgq._taken;
         end if;
     end if;
     if v_taken.size is null then
@@ -209,6 +210,6 @@ comment on function pgq.claim(text, jsonb, int, interval, text, bigint, pgq.call
     'for the lease. All rows of a call share one lease_id, the token for ack, nack, bury and '
     'extend. With a key the claim has a name: the same key returns the same messages until they '
     'are acknowledged. With done, the token of a lease, that one is acknowledged first: a consumer '
-    'that is through with its batch ends it and takes the next in one call and one commit. QU003 if '
-    'it is lost: nothing has changed then.';
+    'that is through with its batch ends it and takes the next in one call and one commit. QU003 '
+    'if it is lost: nothing has changed then.';
 revoke all on function pgq.claim(text, jsonb, int, interval, text, bigint, pgq.caller) from public;

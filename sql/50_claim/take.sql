@@ -36,7 +36,6 @@ declare
     v_more bigint := 512::bigint;
     v_second bigint := floor(date_part('epoch', now))::bigint;
     v_until bigint;
-    v_text text;
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
     v_to bigint[] := array[9223372036854775807];
@@ -54,7 +53,7 @@ begin
             select r.rank into v_head from pgq.ready r
             where r.queue_id = queue.queue_id and r.rank >= v_class order by r.rank limit 1;
             v_head := coalesce(v_head, 0);
-            v_more := case when v_head = 0 then 512 else 8192 end;
+            v_more := case when v_head = 0 then 512::bigint else 8192::bigint end;
             v_until := v_second + 1;
         elsif v_head <> 0 then
             v_until := v_memory[5];
@@ -94,7 +93,7 @@ begin
                 -- smaller.
                 v_count := v_left;
                 if v_size is distinct from 1 then
-                    select count(*) into v_count
+                    select count(*)::int into v_count
                     from (
                         select sum(p.size) over (order by p.rank rows unbounded preceding)
                             - p.size as ahead
@@ -203,10 +202,10 @@ begin
         v_head := 0::bigint;
         v_more := least(v_more, 512);
     end if;
-    v_text := set_config(
+    v_memory := set_config(  -- an assignment is cheaper than a statement
         'pgq.head', array[queue.queue_id, v_class, v_head, v_more,
                           case when v_head <> 0 then v_until else v_second + 60 end, v_size]::text,
-        false);
+        false)::bigint[];
     return row(n - v_left, v_sets, v_attempts, v_failures, v_grouped, v_missed)::pgq._taken;
 end
 $$;

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from psycopg.conninfo import conninfo_to_dict
+
 from harness import debian, pages
 from harness.paths import ROOT
-from psycopg.conninfo import conninfo_to_dict
 
 PAGE = ROOT / "extension" / "monitoring.md"
 

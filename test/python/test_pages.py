@@ -54,7 +54,12 @@ def install_pgmq(conn: psycopg.Connection) -> None:
 
 
 # These install pgq themselves.
-BARE = {ROOT / "README.md", ROOT / "extension" / "monitoring.md", DOC / "tutorial.md", DOC / "managed.md"}
+BARE = {
+    ROOT / "README.md",
+    ROOT / "extension" / "monitoring.md",
+    DOC / "tutorial.md",
+    DOC / "managed.md",
+}
 BEFORE: dict[str, Callable[[psycopg.Connection], None]] = {"from-pgmq": install_pgmq}
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, LiteralString
 import psycopg
 
 from pgq import _sql
+from pgq._log import log, reason
 from pgq._owner import is_dead, myself
 from pgq._threads import Task, on_signals
-from pgq._log import log, reason
 from pgq._upkeep import is_due
 from pgq.batch import Batch
 from pgq.breaker import CircuitBreaker
