@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
+from pathlib import Path
 
 from chaos import chaos, failover
 from harness import (
@@ -22,8 +23,11 @@ from harness import (
     verify_suite,
 )
 
-# Minutes each, and only by name.
-LONG = {"spark-cluster", "pgbouncer"}
+# All but those that take many minutes, the longest first; what is measured comes last.
+ALL = (
+    *("spark", "python", "chaos", "sql", "page", "isolation", "lint", "upgrade", "pooled"),
+    *("failover", "verify", "bench"),
+)
 
 # What is run through a pooler every time; all of it is the suite pgbouncer.
 POOLED = "(test_client and not test_client_async) or test_rights or test_errors"
@@ -40,6 +44,8 @@ def main() -> int:
     parser.add_argument("--crashes", type=int, default=20, help="of the server, at least")
     parser.add_argument("--messages", type=int, default=80_000, help="under chaos, at least")
     parser.add_argument("--rounds", type=int, default=1, help="of failover")
+    parser.add_argument("--jobs", type=int, default=2, help="suites at a time, of all of them")
+    parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     suites: dict[str, report.Suite] = {
         "verify": verify_suite.run,
@@ -67,10 +73,12 @@ def main() -> int:
         "bench": bench_suite.run,
         "lint": lint_suite.run,
     }
-    names = options.suites or [name for name in suites if name not in LONG]
+    if not options.suites:
+        return report.run_beside(ALL, options.jobs)
+    names = options.suites
     if unknown := set(names) - set(suites):
         parser.error(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(suites)}")
-    return report.run({name: suites[name] for name in names})
+    return report.run({name: suites[name] for name in names}, options.result)
 
 
 if __name__ == "__main__":

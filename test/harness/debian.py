@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.paths import CACHE
+from harness.paths import CACHE, fetching
 
 # What postgres of Debian links to and a small machine may not have.
 SERVER_PACKAGES = (
@@ -49,8 +49,14 @@ def libraries(tree: Path) -> str:
 
 def _unpack(name: str, packages: Sequence[str], download: Download) -> Path:
     target = CACHE / "debian" / name
-    if target.is_dir():
-        return target
+    if not target.is_dir():
+        with fetching():
+            if not target.is_dir():
+                _fetch(target, packages, download)
+    return target
+
+
+def _fetch(target: Path, packages: Sequence[str], download: Download) -> None:
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise PackageError(f"{', '.join(packages)}: this knows only Debian's way to get them")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -67,12 +73,7 @@ def _unpack(name: str, packages: Sequence[str], download: Download) -> Path:
             download(packages, downloads, own)
         for package in downloads.glob("*.deb"):
             _run(["dpkg-deb", "-x", str(package), str(tree)], downloads)
-        try:
-            tree.rename(target)
-        except OSError:
-            if not target.is_dir():  # if it is, another run was faster
-                raise
-    return target
+        tree.rename(target)
 
 
 @contextmanager

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 
 @dataclass
@@ -39,8 +44,8 @@ class Report:
 Suite = Callable[[Report], None]
 
 
-def run(suites: dict[str, Suite]) -> int:
-    """Run the suites, print the summary and return the exit code."""
+def run(suites: dict[str, Suite], result: Path | None = None) -> int:
+    """Run the suites, print the summary and return the exit code; the result can be kept."""
     reports = []
     for name, suite in suites.items():
         report = Report(name)
@@ -54,7 +59,42 @@ def run(suites: dict[str, Suite]) -> int:
         if report.passed + report.failed == 0:
             report.bad("nothing was tested")
         reports.append(report)
+    if result is not None:
+        result.write_text(json.dumps([asdict(report) for report in reports]), encoding="utf-8")
+    return summary(reports)
 
+
+def run_beside(names: Sequence[str], jobs: int) -> int:
+    """Run suites in processes of their own, some at a time; each one's output comes at its end."""
+    reports: list[Report] = []
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(jobs) as pool:
+
+        def one(name: str) -> tuple[str, list[Report]]:
+            result = Path(scratch) / name
+            done = subprocess.run(
+                [sys.executable, sys.argv[0], name, "--result", str(result)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+            if result.exists():
+                return done.stdout, [Report(**fields) for fields in json.loads(result.read_text())]
+            dead = Report(name)
+            dead.failed, dead.failures = 1, [f"the suite ended with code {done.returncode}"]
+            return done.stdout, [dead]
+
+        for future in as_completed([pool.submit(one, name) for name in names]):
+            output, found = future.result()
+            print(output, flush=True)
+            reports += found
+    return summary(reports)
+
+
+def summary(reports: Sequence[Report]) -> int:
+    """Print the summary and return the exit code."""
     failures = [(report.name, what) for report in reports for what in report.failures]
     print("\n== summary")
     for report in reports:

