@@ -10,7 +10,7 @@ from math import inf
 from bench.cluster import Bench, Session
 from bench.measure import Usage, alternate, measure, median
 from bench.report import Section, number
-from bench.systems import Pgmq, Pgq, System, analyze, clean
+from bench.systems import Chained, Pgmq, Pgq, System, analyze, clean
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ def run(bench: Bench, section: Section) -> None:
         "Backend CPU in microseconds and WAL in bytes, each for one message of 200 bytes with one "
         "header; ratios are pgq : pgmq. The whole count is published, then claimed and "
         "acknowledged (pgmq: read and delete). A queue records each ack in the journal (who, when, "
-        "which attempt) unless it has journal => 'failures'. Of pgmq's two ways to end a message, "
+        "which attempt) unless it has journal => 'failures'. One call is a consumer that ends a "
+        "batch with the claim of the next (done => lease), which pgmq has no call for. Of pgmq's "
+        "two ways to end a message, "
         "archive leaves a trace and delete leaves none: CPU is compared with delete, WAL of the "
         "smallest batches with the way that leaves as much. WAL is that of the whole server after "
         "a checkpoint before publishing, so full-page images are in it: they weigh the more the "
@@ -61,6 +63,7 @@ def run(bench: Bench, section: Section) -> None:
         for number_, case in enumerate(CASES):
             systems: list[System] = [
                 Pgq(f"all{number_}"),
+                Chained(f"chained{number_}"),
                 Pgq(f"failures{number_}", journal="failures"),
                 Pgmq(f"peer{number_}"),
                 Pgmq(f"archive{number_}", end="archive"),
@@ -125,7 +128,7 @@ def row(
     claim_ratio = consume.cpu / peer_consume.cpu
     wal_limit = case.claim_wal
     if wal_limit is None:
-        wal_limit = found["pgmq, archive" if name == "pgq" else "pgmq"][1].wal
+        wal_limit = found["pgmq" if "failures" in name else "pgmq, archive"][1].wal
     what = f"{case.name}, {name}"
     verdicts = [
         section.at_most(f"{what}: publish CPU, ratio", publish_ratio, case.publish_cpu),

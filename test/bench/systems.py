@@ -71,6 +71,27 @@ class Pgq:
             left -= cursor.rowcount
 
 
+class Chained(Pgq):
+    """A queue of pgq whose consumer acknowledges each batch with the claim of the next."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(queue)
+        self.name = "pgq, one call"
+
+    def consume(self, session: Session, count: int, batch: int) -> None:
+        left, lease = count, None
+        while left > 0:
+            cursor = session.execute(
+                "select * from pgq.claim(%s, n => %s, done => %s)", self.queue, batch, lease
+            )
+            row = cursor.fetchone()
+            if row is None:
+                raise RuntimeError(f"{left} messages are missing")
+            lease = row[0]
+            left -= cursor.rowcount
+        session.execute("select pgq.ack(%s)", lease)
+
+
 class Pgmq:
     """A queue of pgmq, whose messages are deleted when they are done, or archived."""
 
