@@ -27,7 +27,11 @@ class Redis:
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(path))
+        try:
+            self._socket.connect(str(path))
+        except OSError:
+            self._socket.close()
+            raise
         self._replies = self._socket.makefile("rb")
 
     def publish(self, topic: str, payload: Any, *, headers: dict[str, Any] | None = None) -> int:
@@ -89,11 +93,14 @@ def redis(tmp_path: Path) -> Iterator[tuple[Redis, subprocess.Popen[bytes]]]:
     ) as process:
         try:
             deadline = time.monotonic() + 60
-            while not path.exists():
-                assert process.poll() is None
+            while True:
+                try:
+                    client = Redis(path)
+                    break
+                except OSError:  # the socket is there before anybody listens
+                    assert process.poll() is None
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
-            client = Redis(path)
             yield client, process
             client.close()
         finally:

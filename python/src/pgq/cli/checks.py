@@ -166,8 +166,8 @@ select 'problem', format('table %%s', c.oid::regclass), 'autovacuum is off for i
 _GRANTS: Final = """
 with work (kind, names) as (
     values ('publish', '{publish,publish_batch}'::text[]),
-           ('consume', '{claim,peek,leased,ack,nack,bury,release,extend,wait_begin,wait_end,
-                         signal}')
+           ('consume', '{claim,peek,leased,ack,nack,bury,release,extend,'
+                       'wait_begin,wait_end,signal}')
 ), role as (
     select r.rolname from pg_roles r where r.rolname = coalesce(%(role)s::text, current_user)
     union
