@@ -30,6 +30,8 @@ READS = {
     "leased": "select * from pgq.leased({lease})",
     "leases": "select lease_id, queue, key, size, until from pgq.leases order by lease_id",
     "lease_slices": "select * from pgq.lease_slices({lease}, 2)",
+    "lease_parts": "select * from pgq.lease_parts({lease}, 2)",
+    "leased_message": "select * from pgq.leased_message order by id",
     "named_lease": "select pgq.named_lease('orders', 'held')",
     "stream_batch": "select * from pgq.stream_batch('orders', 'reader', 1)",
     "backlog": "select pgq.backlog('orders')",
