@@ -19,8 +19,8 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'About as many as there are readers is a good number.';
     end if;
-    -- Locks the log until the transaction ends: a statement after this one has a newer snapshot, and
-    -- finds what was carried out of an emptied era.
+    -- Locks the log until the transaction ends: a statement after this one has a newer snapshot,
+    -- and finds what was carried out of an emptied era.
     perform from pgq.message limit 0;
     select sum(l.size) into v_size from pgq.lease l where l.lease_id = lease_parts.lease_id;
     if v_size is null then

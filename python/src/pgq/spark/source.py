@@ -177,11 +177,18 @@ class PgqReader(DataSourceReader):
             return
         lease, number, count = partition.value
         if lease == -1:
-            rows = quoted(
-                "pgq.read_log({}, {}, {}, {}::jsonb, {})",
-                *(number, count, self.topic or None, self.filter),
-                None if self.slot is None else int(self.slot),
-            )
+            slot = None if self.slot is None else int(self.slot)
+            if self.filter is None:
+                rows = quoted(
+                    "(select m.*, 0 as attempt from pgq.message m where m.id >= {} and m.id < {}"
+                    " and m.topic = coalesce({}, m.topic) and m.era = coalesce({}, m.era)) m",
+                    *(number, count, self.topic or None, slot),
+                )
+            else:
+                rows = quoted(
+                    "pgq.read_log({}, {}, {}, {}::jsonb, {})",
+                    *(number, count, self.topic or None, self.filter, slot),
+                )
             yield from read_arrow(self.replica, select(self.names, rows), self.schema)
         elif lease is None:
             rows = quoted(
