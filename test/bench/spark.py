@@ -119,9 +119,7 @@ class Bench:
             (statistics.median(t for t, _ in times), statistics.median(w for _, w in times))
             for times in spent.values()
         )
-        return Compared(
-            self.messages / our_time, self.messages / plain_time, plain_work / our_work
-        )
+        return Compared(self.messages / our_time, self.messages / plain_time, plain_work / our_work)
 
     def work(self) -> float:
         """Seconds of processors that this process, the server and all of theirs have had."""
@@ -259,9 +257,7 @@ def main() -> int:
             found = bench.run()
         finally:
             bench.close()
-    print(
-        f"{'':<10}{'messages/s':>12}{'plain':>12}{'ratio':>8}{'at least':>10}{'processors':>12}"
-    )
+    print(f"{'':<10}{'messages/s':>12}{'plain':>12}{'ratio':>8}{'at least':>10}{'processors':>12}")
     missed = 0
     for name, (ours, plain, work) in found.items():
         missed += ours / plain < FLOOR[name]
