@@ -73,6 +73,9 @@ class Bench:
                 "spark.jars": str(java.jdbc_driver()),
                 "spark.driver.memory": "3g",
                 "spark.driver.extraJavaOptions": options,
+                # Hadoop's other way to write files runs a program for each of them.
+                "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution"
+                ".streaming.checkpointing.FileSystemBasedCheckpointFileManager",
             },
         )
         pgq.spark.register(self.spark, self.dsn)
