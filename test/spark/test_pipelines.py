@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -76,15 +77,31 @@ def test_a_standby_is_archived_from_and_any_filesystem_of_hadoop_archived_to(
 ) -> None:
     java: Any = spark.sparkContext._jsc
     java.hadoopConfiguration().set("fs.viewfs.mounttable.lake.link./q", f"file://{tmp_path}")
-    # The standby is always a second behind: the archive has to wait for it.
-    with server.standby(settings={"recovery_min_apply_delay": "1s"}) as standby:
+    with server.standby() as standby, psycopg.connect(standby.dsn(), autocommit=True) as other:
         replica = standby.dsn(db.info.dbname)
+        # The standby is behind, and goes on when the archive waits for it.
+        other.execute("select pg_wal_replay_pause()")
+        over = threading.Event()
+
+        def go_on() -> None:
+            waiting = "select from pg_stat_activity where application_name = 'pgq spark archive'"
+            while not over.wait(0.2):
+                if other.execute(waiting).fetchone() is not None:
+                    other.execute("select pg_wal_replay_resume()")
+                    return
+
         fill(n=60)
         fill("again", 0)
         db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 50) limit 1")
         close_era(db)
         target = "viewfs://lake/q/archive"
-        (done,) = pgq.spark.archive(spark, target, dsn=dsn, replica=replica)
+        helper = threading.Thread(target=go_on)
+        helper.start()
+        try:
+            (done,) = pgq.spark.archive(spark, target, dsn=dsn, replica=replica)
+        finally:
+            over.set()
+            helper.join()
         assert done.messages == 50
         peeked = spark.read.format("pgq").options(topic="work", replica=replica).load()
         assert numbers(peeked) == list(range(51, 61))
