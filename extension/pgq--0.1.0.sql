@@ -4228,13 +4228,13 @@ begin
             (v_consume, 'execute on function pgq.claim, pgq.ack, pgq.nack, pgq.bury, pgq.extend, '
                 'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.signal, '
                 'pgq.seen, pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, '
-                'pgq.metrics, pgq._metrics, pgq.hold, '
-                'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
+                'pgq.metrics, pgq._metrics, pgq.hold, pgq.named_lease, pgq.lease_slices, '
+                'pgq.lease_parts, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '
                 'pgq.stream_end, pgq.relay_report'),
             (v_consume, 'select on pgq.queue_stats, pgq.message_state, pgq.dead_letter, '
-                'pgq.subscription, pgq.filter_stats, pgq.relays, pgq._visible_queue, '
-                'pgq._metric'),
+                'pgq.leased_message, pgq.subscription, pgq.filter_stats, pgq.relays, '
+                'pgq._visible_queue, pgq._metric'),
             (v_admin, 'execute on function pgq.alter_queue, pgq.drop_queue, pgq.pause, pgq.resume, '
                 'pgq.subscribe, pgq.unsubscribe, pgq.unsubscribe_all, pgq.alter_subscription, '
                 'pgq.replay, pgq.discard')
@@ -4714,13 +4714,16 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set work_mem = '64MB'
 set jit = off
 as $$
 declare
     v_count bigint;
-    v_last bigint;
+    v_epoch bigint;
     v_token uuid;
     v_size bigint;
+    v_first int;
+    v_last int;
 begin
     if (writer is null) <> (epoch is null) then
         raise exception 'writer and epoch belong together'
@@ -4734,10 +4737,10 @@ begin
         set epoch = excluded.epoch, published_at = excluded.published_at
         where w.epoch < excluded.epoch;
         if not found then
-            select w.epoch into v_last from pgq.writer w where w.writer = publish_staged.writer;
-            if epoch < v_last then
+            select w.epoch into v_epoch from pgq.writer w where w.writer = publish_staged.writer;
+            if epoch < v_epoch then
                 raise exception 'writer "%" has published epoch % and now comes with %', writer,
-                    v_last, epoch
+                    v_epoch, epoch
                     using errcode = 'object_not_in_prerequisite_state',
                           hint = 'A writer that begins anew, with a new checkpoint, needs a new '
                               'name.';
@@ -4750,17 +4753,25 @@ begin
     -- publishing them.
     v_count := 0::bigint;
     foreach v_token in array tokens loop
-        with gone as (
-            delete from pgq.staged s where s.token = v_token returning s.*
-        )
-        insert into pgq.message (
-            topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-            group_key, dedup_key, deliver_at, expires_at)
-        select g.topic, g.priority, g.headers, g.payload, g.sender, g.recipient, g.reply_to,
-               g.correlation_id, g.group_key, g.dedup_key, g.deliver_at, g.expires_at
-        from gone g;
-        get diagnostics v_size = row_count;
-        v_count := v_count + v_size;
+        select coalesce(min(s.position), 0), coalesce(max(s.position), -1) into v_first, v_last
+        from pgq.staged s where s.token = v_token;
+        -- In portions that the route trigger can keep in memory.
+        for v_low in v_first .. v_last by 50000 loop
+            with gone as (
+                delete from pgq.staged s
+                where s.token = v_token and s.position >= v_low
+                  and s.position < v_low + 50000::bigint
+                returning s.*
+            )
+            insert into pgq.message (
+                topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
+                group_key, dedup_key, deliver_at, expires_at)
+            select g.topic, g.priority, g.headers, g.payload, g.sender, g.recipient, g.reply_to,
+                   g.correlation_id, g.group_key, g.dedup_key, g.deliver_at, g.expires_at
+            from gone g;
+            get diagnostics v_size = row_count;
+            v_count := v_count + v_size;
+        end loop;
     end loop;
     if v_count <> size then
         raise exception 'only % of % messages are staged', v_count, size
@@ -6294,6 +6305,65 @@ $$;
 comment on function pgq._keep_lanes(pgq.queue, pgq.filter) is
     'The lanes of a queue that can hold a match for a filter.';
 revoke all on function pgq._keep_lanes(pgq.queue, pgq.filter) from public;
+
+-- sql/50_claim/lease_parts.sql
+
+-- Ranges of ids that cut a lease into parts of one size, for parallel readers.
+create function pgq.lease_parts(
+    lease_id bigint, n int default 1, caller pgq.caller default current_user)
+returns table (low bigint, high bigint, size bigint)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_size bigint;
+    v_parts bigint;
+begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require_lease(caller, lease_parts.lease_id);
+    end if;
+    if lease_parts.n is null or lease_parts.n < 1 then
+        raise exception 'there must be at least one part'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'About as many as there are readers is a good number.';
+    end if;
+    -- Locks the log until the transaction ends: a statement after this one has a newer snapshot,
+    -- and finds what was carried out of an emptied era.
+    perform from pgq.message limit 0;
+    select sum(l.size) into v_size from pgq.lease l where l.lease_id = lease_parts.lease_id;
+    if v_size is null then
+        perform pgq._lose_lease(lease_parts.lease_id);
+    end if;
+    v_parts := least(lease_parts.n, v_size);
+    return query
+        with run as (
+            select lower(r) as low, upper(r) as high,
+                   (sum(upper(r) - lower(r)) over (order by lower(r)))::bigint as after
+            from pgq.lease l cross join lateral unnest(l.ids) r
+            where l.lease_id = lease_parts.lease_id
+        ),
+        -- Part i begins with the message that has v_size * i / v_parts others before it.
+        edge as (
+            select v_size * i / v_parts as place, u.high + v_size * i / v_parts - u.after as id
+            from run u
+            cross join lateral generate_series(
+                ((u.after - u.high + u.low) * v_parts + v_size - 1) / v_size,
+                (u.after * v_parts + v_size - 1) / v_size - 1) i
+        )
+        select e.id,
+               coalesce(lead(e.id) over (order by e.id), (select max(u.high) from run u)),
+               coalesce(lead(e.place) over (order by e.id), v_size) - e.place
+        from edge e order by e.id;
+end
+$$;
+comment on function pgq.lease_parts(bigint, int, pgq.caller) is
+    'Cuts a lease into at most n parts of about one size: ranges of ids, from low to before high, '
+    'and how many messages of the lease are in each. For parallel readers of pgq.leased_message: '
+    'called at the beginning of a transaction under READ COMMITTED it makes sure that the messages '
+    'stay where they are until its end.';
+revoke all on function pgq.lease_parts(bigint, int, pgq.caller) from public;
 
 -- sql/50_claim/lease_slices.sql
 
@@ -8921,6 +8991,27 @@ begin atomic
 end;
 comment on function pgq._journal_tail() is 'The newest journal rows.';
 revoke all on function pgq._journal_tail() from public;
+
+-- sql/80_observe/leased_message.sql
+
+-- The messages that are leased: what pgq.leased returns, for those who read a million. A function
+-- would put all of them aside before it returns the first.
+create view pgq.leased_message with (security_barrier) as
+select l.lease_id, m.id, m.topic, m.priority, l.attempt, m.headers, m.payload, m.sender,
+       m.recipient, m.reply_to, m.correlation_id, m.group_key, m.published_at, m.expires_at,
+       nullif(l.until, 'infinity') as lease_until, lower(r) as range_low, upper(r) as range_high
+from pgq.lease l
+join pgq._visible_queue q on q.queue_id = l.queue_id
+cross join lateral unnest(l.ids) r
+join pgq.message m on m.id >= lower(r) and m.id < upper(r);
+comment on view pgq.leased_message is
+    'The messages of leases, to be read by lease_id and a range of ids; pgq.lease_parts tells the '
+    'ranges. In no order.';
+comment on column pgq.leased_message.range_low is
+    'The message stands in the log among others of its lease: from this id';
+comment on column pgq.leased_message.range_high is
+    'to before this one. With conditions on both a reader passes over the other ranges.';
+revoke all on table pgq.leased_message from public;
 
 -- sql/80_observe/leases.sql
 

@@ -38,13 +38,13 @@ begin
             (v_consume, 'execute on function pgq.claim, pgq.ack, pgq.nack, pgq.bury, pgq.extend, '
                 'pgq.release, pgq.leased, pgq.peek, pgq.wait_begin, pgq.wait_end, pgq.signal, '
                 'pgq.seen, pgq.explain_filter, pgq.history, pgq.replies, pgq._queue_stats, '
-                'pgq.metrics, pgq._metrics, pgq.hold, '
-                'pgq.named_lease, pgq.lease_slices, pgq.backlog, pgq.peek_slice, '
+                'pgq.metrics, pgq._metrics, pgq.hold, pgq.named_lease, pgq.lease_slices, '
+                'pgq.lease_parts, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_claim, pgq.stream_batch, pgq.stream_finish, '
                 'pgq.stream_end, pgq.relay_report'),
             (v_consume, 'select on pgq.queue_stats, pgq.message_state, pgq.dead_letter, '
-                'pgq.subscription, pgq.filter_stats, pgq.relays, pgq._visible_queue, '
-                'pgq._metric'),
+                'pgq.leased_message, pgq.subscription, pgq.filter_stats, pgq.relays, '
+                'pgq._visible_queue, pgq._metric'),
             (v_admin, 'execute on function pgq.alter_queue, pgq.drop_queue, pgq.pause, pgq.resume, '
                 'pgq.subscribe, pgq.unsubscribe, pgq.unsubscribe_all, pgq.alter_subscription, '
                 'pgq.replay, pgq.discard')

@@ -9,13 +9,16 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set work_mem = '64MB'
 set jit = off
 as $$
 declare
     v_count bigint;
-    v_last bigint;
+    v_epoch bigint;
     v_token uuid;
     v_size bigint;
+    v_first int;
+    v_last int;
 begin
     if (writer is null) <> (epoch is null) then
         raise exception 'writer and epoch belong together'
@@ -29,10 +32,10 @@ begin
         set epoch = excluded.epoch, published_at = excluded.published_at
         where w.epoch < excluded.epoch;
         if not found then
-            select w.epoch into v_last from pgq.writer w where w.writer = publish_staged.writer;
-            if epoch < v_last then
+            select w.epoch into v_epoch from pgq.writer w where w.writer = publish_staged.writer;
+            if epoch < v_epoch then
                 raise exception 'writer "%" has published epoch % and now comes with %', writer,
-                    v_last, epoch
+                    v_epoch, epoch
                     using errcode = 'object_not_in_prerequisite_state',
                           hint = 'A writer that begins anew, with a new checkpoint, needs a new '
                               'name.';
@@ -45,17 +48,25 @@ begin
     -- publishing them.
     v_count := 0::bigint;
     foreach v_token in array tokens loop
-        with gone as (
-            delete from pgq.staged s where s.token = v_token returning s.*
-        )
-        insert into pgq.message (
-            topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-            group_key, dedup_key, deliver_at, expires_at)
-        select g.topic, g.priority, g.headers, g.payload, g.sender, g.recipient, g.reply_to,
-               g.correlation_id, g.group_key, g.dedup_key, g.deliver_at, g.expires_at
-        from gone g;
-        get diagnostics v_size = row_count;
-        v_count := v_count + v_size;
+        select coalesce(min(s.position), 0), coalesce(max(s.position), -1) into v_first, v_last
+        from pgq.staged s where s.token = v_token;
+        -- In portions that the route trigger can keep in memory.
+        for v_low in v_first .. v_last by 50000 loop
+            with gone as (
+                delete from pgq.staged s
+                where s.token = v_token and s.position >= v_low
+                  and s.position < v_low + 50000::bigint
+                returning s.*
+            )
+            insert into pgq.message (
+                topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
+                group_key, dedup_key, deliver_at, expires_at)
+            select g.topic, g.priority, g.headers, g.payload, g.sender, g.recipient, g.reply_to,
+                   g.correlation_id, g.group_key, g.dedup_key, g.deliver_at, g.expires_at
+            from gone g;
+            get diagnostics v_size = row_count;
+            v_count := v_count + v_size;
+        end loop;
     end loop;
     if v_count <> size then
         raise exception 'only % of % messages are staged', v_count, size

@@ -121,7 +121,7 @@ def run_child(dsn: str, place: Path, sink: str, step: str) -> str:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            timeout=240,
+            timeout=900,  # a busy machine takes minutes to start a driver
             check=False,
         )
     return log_file.read_text()

@@ -35,6 +35,8 @@ READS = {
     "leased": "select * from pgq.leased({lease})",
     "leases": "select lease_id, queue, key, size, until from pgq.leases order by lease_id",
     "lease_slices": "select * from pgq.lease_slices({lease}, 2)",
+    "lease_parts": "select * from pgq.lease_parts({lease}, 2)",
+    "leased_message": "select * from pgq.leased_message order by id",
     "named_lease": "select pgq.named_lease('orders', 'held')",
     "stream_batch": "select * from pgq.stream_batch('orders', 'reader', 1)",
     "backlog": "select pgq.backlog('orders')",
@@ -124,7 +126,7 @@ def test_every_view_and_function_that_reads_is_tried_here(
         pair[0],
         "select array_agg(distinct name) from ("
         " select proname::text as name from pg_proc where pronamespace = 'pgq'::regnamespace"
-        " and (provolatile <> 'v' or proname in ('leased', 'now'))"
+        " and (provolatile <> 'v' or proname in ('leased', 'lease_parts', 'now'))"
         " union all select relname from pg_class where relnamespace = 'pgq'::regnamespace"
         " and relkind = 'v') x where name !~ '^_'",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 
 import pgq.spark
 from harness.spark import Fill, stats
+from pgq import embedded
 from pgq.cli import main
 from pgq.spark.pipelines import read_archive
 
@@ -63,6 +65,49 @@ def test_the_log_is_archived_confirmed_and_only_then_emptied(
     close_era(db)
     pgq.spark.archive(spark, target, dsn=dsn)
     assert numbers(read_archive(spark, target).where("topic = 'work'")) == list(range(1, 91))
+
+
+def test_a_standby_is_archived_from_and_any_filesystem_of_hadoop_archived_to(
+    spark: SparkSession,
+    server: embedded.Server,
+    db: psycopg.Connection,
+    dsn: str,
+    fill: Fill,
+    tmp_path: Path,
+) -> None:
+    java: Any = spark.sparkContext._jsc
+    java.hadoopConfiguration().set("fs.viewfs.mounttable.lake.link./q", f"file://{tmp_path}")
+    with server.standby() as standby, psycopg.connect(standby.dsn(), autocommit=True) as other:
+        replica = standby.dsn(db.info.dbname)
+        # The standby is behind, and goes on when the archive waits for it.
+        other.execute("select pg_wal_replay_pause()")
+        over = threading.Event()
+
+        def go_on() -> None:
+            waiting = "select from pg_stat_activity where application_name = 'pgq spark archive'"
+            while not over.wait(0.2):
+                if other.execute(waiting).fetchone() is not None:
+                    other.execute("select pg_wal_replay_resume()")
+                    return
+
+        fill(n=60)
+        fill("again", 0)
+        db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 50) limit 1")
+        close_era(db)
+        target = "viewfs://lake/q/archive"
+        helper = threading.Thread(target=go_on)
+        helper.start()
+        try:
+            (done,) = pgq.spark.archive(spark, target, dsn=dsn, replica=replica)
+        finally:
+            over.set()
+            helper.join()
+        assert done.messages == 50
+        peeked = spark.read.format("pgq").options(topic="work", replica=replica).load()
+        assert numbers(peeked) == list(range(51, 61))
+    assert list((tmp_path / "archive").rglob("*.parquet"))
+    assert pgq.spark.replay(spark, target, dsn=dsn, to="again") == 50
+    assert stats(db, "again") == (50, 0, 0)
 
 
 def test_a_copy_that_differs_is_not_confirmed(

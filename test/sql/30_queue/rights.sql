@@ -130,6 +130,14 @@ analyze rights_app.trap;
 select results_eq('select distinct what from rights_app.loot', $$values ('refused')$$,
     'a superuser who analyzes a table lends its owner no rights');
 
+-- what is leased, as a view
+select pgq.publish(q, '1') from unnest('{one,two}'::text[]) q;
+select pgq.hold('two', 'theirs');
+select pgq.hold('one', 'mine');
+select is(
+    t.answer('rights_a', $$select string_agg(distinct topic, ',') from pgq.leased_message$$), 'one',
+    'a consumer reads leases of its own queues only');
+
 -- what the privileges follow
 select is(t.outcome('rights_a', 'select * from pgq.queue_stats'), 'ok', 'consumers see statistics');
 select is(pgq.revoke_queue('one', 'rights_a', 'consume'), true, 'a right is revoked');

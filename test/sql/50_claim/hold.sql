@@ -56,6 +56,33 @@ select results_eq(
     'it is known beforehand how many a slice has');
 select is_empty('select from pgq.lease_slices(1, 7)', 'a lost lease has no slices');
 select throws_ok('select pgq.lease_slices(1, 0)', '22023', null, 'nor has anybody no slice');
+
+-- parts
+create temp table part as
+select n, p.* from held, unnest('{1,3,7,700,9999}'::int[]) n,
+    lateral pgq.lease_parts(held.lease_id, n) p;
+select results_eq(
+    'select n, count(*)::int, sum(size)::int, max(size) - min(size) <= 1 from part group by n
+     order by n',
+    $$values (1, 1, 700, true), (3, 3, 700, true), (7, 7, 700, true), (700, 700, 700, true),
+             (9999, 700, 700, true)$$,
+    'a lease is cut into parts of one size, however many');
+select is_empty(
+    $$select p.* from part p, held
+      where p.n < 10 and p.size <> (
+          select count(*) from pgq.leased_message m
+          where m.lease_id = held.lease_id and m.id >= p.low and m.id < p.high
+            and m.range_low < p.high and m.range_high > p.low)$$,
+    'a part has as many messages as it was said to');
+select results_eq(
+    $$select lease_id, id, topic, priority, attempt, headers, payload, sender, recipient, reply_to,
+             correlation_id, group_key, published_at, expires_at, lease_until
+      from pgq.leased_message where lease_id = (select lease_id from held) order by id$$,
+    'select * from pgq.leased((select lease_id from held)) order by id',
+    'what is leased can be read as a view');
+select throws_ok('select pgq.lease_parts(1)', 'QU003', null, 'a lost lease has no parts');
+select throws_ok('select pgq.lease_parts(1, 0)', '22023', null, 'nor has anybody no part');
+
 create temp table second as
 select id from pgq.leased((select lease_id from held), 1, 4);
 select is(pgq.ack(pgq.named_lease('work', 'job'),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, LiteralString
+from contextlib import suppress
+from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg import sql
@@ -18,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pgq.errors import PgqError, translated
+from pgq.errors import LeaseLost, PgqError, translated
 
 # A column of Spark: its type, whether it can be null, and what it is in the rows of a claim.
 COLUMNS: dict[str, tuple[DataType, bool, LiteralString]] = {
@@ -36,6 +37,17 @@ COLUMNS: dict[str, tuple[DataType, bool, LiteralString]] = {
     "correlation_id": (StringType(), True, "correlation_id"),
     "expires_at": (TimestampType(), True, "expires_at"),
 }
+# Few ranges of ids, each of them with many messages: what the planner cannot know.
+PLAN: Final = ", ".join(
+    f"set_config('{name}', '{value}', true)"
+    for name, value in {
+        "enable_seqscan": "off",
+        "enable_bitmapscan": "off",
+        "enable_material": "off",
+        "max_parallel_workers_per_gather": "0",
+        "jit": "off",
+    }.items()
+)
 MORE = ("sender", "recipient", "reply_to", "correlation_id", "expires_at")
 
 
@@ -95,9 +107,25 @@ def select(names: list[str], rows: str) -> str:
     return f"select {', '.join(f'{COLUMNS[name][2]} as {name}' for name in names)} from {rows}"
 
 
-def read_arrow(dsn: str, query: str, schema: StructType) -> Iterator[Any]:
-    """Yield the rows of a query as record batches of exactly the schema that Spark expects."""
-    import adbc_driver_postgresql.dbapi as adbc
+def read_lease(
+    dsn: str, lease: int, low: int, high: int, names: list[str], schema: StructType
+) -> Iterator[Any]:
+    """Yield the messages of a lease with ids from low to before high, as record batches."""
+    rows = quoted(
+        "pgq.leased_message where lease_id = {0} and id >= {1} and id < {2}"
+        " and range_low < {2} and range_high > {1}",
+        *(lease, low, high),
+    )
+    return read_arrow(dsn, select(names, rows), schema, quoted("pgq.lease_parts({})", lease))
+
+
+def read_arrow(
+    dsn: str, query: str, schema: StructType, before: str = "generate_series(1, 1)"
+) -> Iterator[Any]:
+    """Yield the rows of a query as record batches of exactly the schema that Spark expects.
+
+    :param before: what to read first, in the same transaction.
+    """
     import pyarrow as pa
 
     kinds: dict[DataType, Any] = {
@@ -108,11 +136,57 @@ def read_arrow(dsn: str, query: str, schema: StructType) -> Iterator[Any]:
     }
     target = pa.schema([pa.field(f.name, kinds[f.dataType], nullable=f.nullable) for f in schema])
     address = make_conninfo(dsn, application_name="pgq spark read")
-    with adbc.connect(address) as conn, conn.cursor() as cursor:
-        cursor.execute(query)
-        for batch in cursor.fetch_record_batch():
-            arrays = [
-                column if column.type == field.type else column.cast(field.type)
-                for column, field in zip(batch.columns, target, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+    conn = _begin(address, f"select {PLAN} from {before} limit 1")
+    try:
+        with conn.cursor() as cursor:
+            cursor.execute(query)
+            for batch in cursor.fetch_record_batch():
+                arrays = [
+                    column if column.type == field.type else column.cast(field.type)
+                    for column, field in zip(batch.columns, target, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=target)
+        conn.rollback()
+    except BaseException:
+        _close(conn)
+        raise
+    _kept()[address] = conn
+
+
+def _begin(address: str, first: str) -> Any:
+    """Return a connection that has run the first statement of a transaction.
+
+    It may be one that an earlier task of this process has left, because to open one takes as long
+    as to read ten thousand messages.
+    """
+    import adbc_driver_postgresql.dbapi as adbc
+
+    conn = _kept().pop(address, None)
+    while True:
+        old = conn is not None
+        conn = conn or adbc.connect(address)
+        try:
+            with conn.cursor() as cursor:
+                cursor.execute(first)
+                cursor.fetchall()
+            return conn
+        except adbc.Error as error:
+            _close(conn)
+            conn = None
+            if error.sqlstate == LeaseLost.sqlstate:
+                raise LeaseLost(str(error).partition("ERROR:  ")[2].partition("\n")[0]) from None
+            if not old:
+                raise
+
+
+def _close(conn: Any) -> None:
+    with suppress(Exception):  # it may be broken
+        conn.close()
+
+
+def _kept() -> dict[str, Any]:
+    """Return what stays in this process when a task ends; our modules come anew with each."""
+    import adbc_driver_postgresql
+
+    found: dict[str, Any] = vars(adbc_driver_postgresql).setdefault("_pgq_kept", {})
+    return found

@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from pgq.filters import Filter, document
 from pgq.spark._name import Name
-from pgq.spark._rows import ask, column_names, connect, schema_of
+from pgq.spark._rows import ServerError, ask, column_names, connect, schema_of
 from pgq.spark.functions import matches
 from pgq.spark.options import Options
 
@@ -81,6 +84,12 @@ def archive(
     done: list[Archived] = []
     with connect(dsn, "pgq spark archive") as conn:
         ask(conn, "select pgq.archive_wait(%s)", wait)
+        # A replica can only be waited for if what is done here is written at once.
+        ask(
+            conn,
+            "select set_config('synchronous_commit', 'local', false)"
+            " where current_setting('synchronous_commit') = 'off'",
+        )
         while True:
             found = ask(conn, "select era, started_at, slot, messages, low from pgq.archive_next()")
             if not found:
@@ -93,14 +102,57 @@ def archive(
             if low is not None:
                 options = {"dsn": dsn, "mode": "log", "slot": slot, "includeAll": "true"}
                 if replica:
+                    _await_replica(conn, replica)
                     options["replica"] = replica
                 log = spark.read.format("pgq").options(**options, numPartitions=partitions).load()
                 rows = log.drop("attempt").withColumn("day", F.to_date("timestamp"))
-                rows.write.partitionBy("topic", "day").mode("overwrite").parquet(path)
+                with _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "64"):
+                    rows.write.partitionBy("topic", "day").mode("overwrite").parquet(path)
                 count, checksum = _verify(read_archive(spark, target, path))
             ask(conn, "select pgq.archived(%s, %s, %s)", era, count, checksum)
             say(f"era {era}: {count} messages confirmed, checksum {checksum}")
             done.append(Archived(era, count, checksum, path))
+
+
+def _await_replica(conn: psycopg.Connection[Any], replica: str, patience: float = 600) -> None:
+    """Wait until a standby has replayed what the primary has written."""
+    ((written,),) = ask(conn, "select pg_current_wal_lsn()::text")
+    deadline = time.monotonic() + patience
+    with connect(replica, "pgq spark archive") as standby:
+        while True:
+            ((ready, place),) = ask(
+                standby,
+                "select not pg_is_in_recovery() or pg_last_wal_replay_lsn() >= %s::pg_lsn,"
+                " pg_last_wal_replay_lsn()::text",
+                written,
+            )
+            if ready:
+                return
+            if time.monotonic() > deadline:
+                raise ServerError(
+                    f"the replica is at {place} and has not come to {written} in"
+                    f" {patience:.0f} seconds",
+                    hint="Read from the primary, or look why it lags behind.",
+                )
+            time.sleep(0.2)
+
+
+@contextmanager
+def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Give a setting of the session a value for a while.
+
+    This one: as long as they are few, the files of a task are written side by side, and its rows
+    need not be sorted.
+    """
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
 
 
 def read_archive(spark: SparkSession, target: str, *paths: str) -> DataFrame:

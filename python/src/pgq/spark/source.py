@@ -25,7 +25,16 @@ from pyspark.sql.types import (
 
 from pgq.errors import LeaseLost
 from pgq.spark._name import Name
-from pgq.spark._rows import ask, column_names, connect, quoted, read_arrow, schema_of, select
+from pgq.spark._rows import (
+    ask,
+    column_names,
+    connect,
+    quoted,
+    read_arrow,
+    read_lease,
+    schema_of,
+    select,
+)
 from pgq.spark.options import (
     BATCH_READ,
     LETTER_READ,
@@ -145,10 +154,8 @@ class PgqReader(DataSourceReader):
                 return [InputPartition(None)]
             ((lease, size),) = found
             count = self.slices or slices_for(size)
-            slices = ask(conn, "select slice from pgq.lease_slices(%s, %s)", lease, count)
-        if not slices:
-            raise LeaseLost(f"lease {lease} is lost", hint="It was ended, or it has expired.")
-        return [InputPartition((lease, number, count)) for (number,) in slices]
+            parts = ask(conn, "select low, high from pgq.lease_parts(%s, %s)", lease, count)
+        return [InputPartition((lease, low, high)) for low, high in parts]
 
     def _log_parts(self) -> Sequence[InputPartition]:
         """Ranges of ids, up to the last one that there is now."""
@@ -170,11 +177,18 @@ class PgqReader(DataSourceReader):
             return
         lease, number, count = partition.value
         if lease == -1:
-            rows = quoted(
-                "pgq.read_log({}, {}, {}, {}::jsonb, {})",
-                *(number, count, self.topic or None, self.filter),
-                None if self.slot is None else int(self.slot),
-            )
+            slot = None if self.slot is None else int(self.slot)
+            if self.filter is None:
+                rows = quoted(
+                    "(select m.*, 0 as attempt from pgq.message m where m.id >= {} and m.id < {}"
+                    " and m.topic = coalesce({}, m.topic) and m.era = coalesce({}, m.era)) m",
+                    *(number, count, self.topic or None, slot),
+                )
+            else:
+                rows = quoted(
+                    "pgq.read_log({}, {}, {}, {}::jsonb, {})",
+                    *(number, count, self.topic or None, self.filter, slot),
+                )
             yield from read_arrow(self.replica, select(self.names, rows), self.schema)
         elif lease is None:
             rows = quoted(
@@ -182,8 +196,7 @@ class PgqReader(DataSourceReader):
             )
             yield from read_arrow(self.replica, select(self.names, rows), self.schema)
         else:
-            rows = quoted("pgq.leased({}, {}, {})", lease, number, count)
-            yield from read_arrow(self.dsn, select(self.names, rows), self.schema)
+            yield from read_lease(self.dsn, lease, number, count, self.names, self.schema)
 
 
 def slices_for(messages: int) -> int:
@@ -295,9 +308,9 @@ if STREAMING:
                 ((lease, size),) = found
                 count = self.slices or slices_for(size)
                 parts += [
-                    InputPartition((batch, lease, number, count, expected))
-                    for number, expected in self.name().ask(
-                        "select slice, size from pgq.lease_slices(%s, %s)", lease, count
+                    InputPartition((batch, lease, low, high, expected))
+                    for low, high, expected in self.name().ask(
+                        "select low, high, size from pgq.lease_parts(%s, %s)", lease, count
                     )
                 ]
             return parts or [InputPartition(None)]
@@ -311,20 +324,18 @@ if STREAMING:
         def read(self, partition: InputPartition) -> Iterator[Any]:
             if partition.value is None:
                 return
-            batch, lease, number, count, expected = partition.value
-            rows = quoted("pgq.leased({}, {}, {})", lease, number, count)
+            batch, lease, low, high, expected = partition.value
             found = 0
             try:
-                for records in read_arrow(self.dsn, select(self.names, rows), self.schema):
+                for records in read_lease(self.dsn, lease, low, high, self.names, self.schema):
                     found += records.num_rows
                     yield records
-            except Exception as error:
-                if "is lost" not in str(error):
-                    raise
+            except LeaseLost:
+                found = 0
             if found != expected:
                 self._lost(
                     f"batch {batch} of consumer {self.consumer!r} has lost"
-                    f" {expected - found} of {expected} messages in slice {number}"
+                    f" {expected - found} of {expected} messages from id {low} on"
                 )
 
         def _lost(self, what: str) -> None:
