@@ -5698,7 +5698,7 @@ begin
     end if;
     -- Locks the log until the transaction ends: a statement after this one has a newer snapshot,
     -- and finds what was carried out of an emptied era.
-    perform from pgq.message limit 0;
+    lock table pgq.message in access share mode;
     select sum(l.size) into v_size from pgq.lease l where l.lease_id = lease_parts.lease_id;
     if v_size is null then
         perform pgq._lose_lease(lease_parts.lease_id);

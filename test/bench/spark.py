@@ -253,7 +253,7 @@ def run(bench: Bench, section: Section) -> None:
     messages, runs = bench.pick(20_000, 1_000_000), bench.pick(1, 3)
     section.say(
         f"{messages:,} messages of about 200 bytes, Spark with two cores, its sources in two "
-        "partitions, on a server of its own with 1 GB of shared buffers: messages a second. The two "
+        "partitions, on a server of its own with 1 GB of shared buffers: messages a second. Both "
         f"sides take turns, after a run of each that warms the JVM, and the medians of {runs} runs "
         "count. Work is the ratio of what both took of the processors (Spark, its Python processes "
         "and the server). Reading goes to Spark's sink noop; nothing is claimed, acknowledged or "
