@@ -79,6 +79,7 @@ class ObjectStorage:
             key="test",
             secret="test",
             use_listings_cache=False,
+            skip_instance_cache=True,
         )
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

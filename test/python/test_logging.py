@@ -172,7 +172,7 @@ def test_consume_logs_json_on_stderr(orders: pgq.PooledClient, pgq_process: Comm
 
 def test_every_event_is_documented() -> None:
     sources = "".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "python/src/pgq").glob("*.py")
+        path.read_text(encoding="utf-8") for path in (ROOT / "python/src/pgq").rglob("*.py")
     )
     logged = set(re.findall(r'"(?:DEBUG|INFO|WARNING|ERROR)",\s+"([a-z_]+)"', sources))
     told = (ROOT / "extension/monitoring.md").read_text(encoding="utf-8")

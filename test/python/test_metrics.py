@@ -188,6 +188,7 @@ def restarting() -> Iterator[embedded.Server]:
         with psycopg.connect(server.dsn(), autocommit=True) as conn:
             conn.execute("create extension pgq")
             conn.execute("select pgq.create_queue('orders')")
+            conn.execute("checkpoint")  # servers of tests do not wait for their disk
         yield server
 
 

@@ -377,8 +377,8 @@ def test_a_file_waits_for_a_batch_or_its_time(client: pgq.PooledClient, tmp_path
     client.create_queue("audit")
     destination = open_destination(f"file://{tmp_path}?compression=none", queue="audit")
     relay = Relay(client, "audit", destination, batch_size=4, linger=timedelta(hours=1))
+    client.publish("audit", 1)
     with running(relay):
-        client.publish("audit", 1)
         until(lambda: client.relays() != [])
         client.publish_batch("audit", [2, 3])
         time.sleep(0.3)

@@ -173,8 +173,9 @@ class Objects:
             }
             options = {"config_kwargs": config} | options
         import_module("s3fs" if scheme == "s3" else "fsspec")
+        # Its own: fsspec would hand out one that somebody else has made, for another address.
         self._system: Any = import_module("fsspec").filesystem(
-            scheme, use_listings_cache=False, **options
+            scheme, use_listings_cache=False, skip_instance_cache=True, **options
         )
         if scheme == "s3":
             self._system.retries = 1
