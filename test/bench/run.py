@@ -5,8 +5,8 @@ python test/bench/run.py --only cost --only filters   some of it anew, into .cac
 python test/bench/run.py --scale small                everything, in some minutes, less exactly
 
 What is measured is kept in .cache/bench, section by section, and a report has the newest of each.
-Only a run of everything at full scale writes the report of the repository, or --publish, which
-says for each section when and at which commit it was measured.
+Only a run of everything at full scale writes the report of the repository, or --publish. It says
+for each section when and at which commit it was measured, and which ones are missing.
 """
 
 from __future__ import annotations
@@ -61,18 +61,19 @@ def main() -> int:
 
     files = [kept / f"{name}.json" for name in MODULES]
     sections = [report.Section.load(file) for file in files if file.exists()]
+    preface = ""
+    if options.scale == "small":
+        preface = "This scale shows that all of it runs: its figures are rough."
     if missing := [file.stem for file in files if not file.exists()]:
-        print(f"not measured yet: {', '.join(missing)}", file=sys.stderr)
-        if options.publish:
-            failed.append("a report without these sections is not published")
+        preface += f" Not measured yet: {', '.join(missing)}."
+        print(preface.strip(), file=sys.stderr)
     if sections:
-        rough = "This scale shows that all of it runs: its figures are rough."
         for target in destinations(
             options.scale,
             whole=options.only is None and not options.report and not failed,
-            publish=options.publish and not missing,
+            publish=options.publish,
         ):
-            report.write(target, sections, rough if options.scale == "small" else "")
+            report.write(target, sections, preface.strip())
             print(f"written: {target.relative_to(ROOT)}", file=sys.stderr)
     for what in failed:
         print(f"FAILED  {what}", file=sys.stderr)
