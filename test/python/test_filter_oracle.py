@@ -492,3 +492,40 @@ def test_a_document_is_refused_by_both_or_by_none(
         assert "\n" not in refusal.diag.message_primary
         assert refusal.diag.message_detail
         assert refusal.diag.message_hint
+
+
+def is_publishable(message: Message) -> bool:
+    return not any(isinstance(value, dict | list) for value in message.headers.values())
+
+
+# Each example publishes and claims: fewer of them take as long.
+@settings(compared, max_examples=max(EXAMPLES // 5, 20))
+@given(case=cases(), lanes=st.sets(keys, min_size=1, max_size=2))
+def test_claims_and_subscriptions_agree_with_the_oracle(
+    db: psycopg.Connection[Any], case: tuple[Any, list[Message]], lanes: set[str]
+) -> None:
+    document, sample = case
+    expected = valid(document)
+    text = as_json(document)
+    assume('"msg' not in text and "$now" not in text)  # what the server makes of a publish
+    sample = [message for message in sample if is_publishable(message)]
+    with db.transaction(force_rollback=True):
+        db.execute("select pgq.create_queue('plain')")
+        db.execute("select pgq.create_queue('laned', lane_keys => %s)", [sorted(lanes)])
+        db.execute("select pgq.subscribe('laned', 'plain')")
+        db.execute("select pgq.subscribe('filtered', 'plain', %s::jsonb)", [text])
+        wanted = []
+        for message in sample:
+            row = db.execute(
+                "select pgq.publish('plain', %s::jsonb, %s::jsonb)",
+                [as_json(message.payload), as_json(message.headers)],
+            ).fetchone()
+            assert row is not None
+            if expected(World(message, Decimal(NOW))):
+                wanted.append(row[0])
+        for queue, filter in (("plain", text), ("laned", text), ("filtered", None)):
+            rows = db.execute(
+                "select id from pgq.claim(%s, %s::jsonb, n => 100)", [queue, filter]
+            ).fetchall()
+            assert sorted(id for (id,) in rows) == wanted, (queue, document)
+        event(f"{len(wanted)} of {len(sample)} match")
