@@ -476,7 +476,9 @@ def test_the_defaults_of_methods_are_those_of_the_functions(
 ) -> None:
     client.create_queue("by-method")
     db.execute("select pgq.create_queue('by-function')")
-    rows = db.execute("select to_jsonb(q) - '{queue_id,name,created_at,signal}'::text[] from pgq.queue q")
+    rows = db.execute(
+        "select to_jsonb(q) - '{queue_id,name,created_at,signal}'::text[] from pgq.queue q"
+    )
     one, other = (row[0] for row in rows)
     assert one == other
     assert db.execute("select pgq.create_queue('by-method')").fetchone() == (False,)
