@@ -2,8 +2,8 @@ create sequence pgq.lease_id maxvalue 8388607 cycle;
 comment on sequence pgq.lease_id is 'What tells leases apart that end in the same second.';
 revoke all on sequence pgq.lease_id from public;
 
--- The token begins with the second in which the lease was to end, so that the primary key finds
--- expired leases too. Without an index on until, claims are cheaper and extending one is HOT.
+-- The token begins with the second in which the lease was to end, so that its index finds expired
+-- leases too. Without an index on until, claims are cheaper and extending one is HOT.
 create table pgq.lease (
     lease_id   bigint not null,
     claimed_at timestamptz not null,
@@ -17,12 +17,12 @@ create table pgq.lease (
     client     inet,
     key        text,
     failures   jsonb,
-    ids        int8multirange not null,
-    constraint lease_pkey primary key (lease_id, part)
+    ids        int8multirange not null
 ) with (
     autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off,
     fillfactor = 80
 );
+create index lease_id_idx on pgq.lease (lease_id);
 create unique index lease_key_idx on pgq.lease (queue_id, key, part) where key is not null;
 comment on table pgq.lease is 'What is being worked on: the sets of one claim, a row per attempt.';
 comment on column pgq.lease.lease_id is

@@ -32,29 +32,6 @@ declare
     v_grouped_ids bigint[] := '{}';
     v_grouped_queues int[] := '{}';
 begin
-    -- Most publishes are of one message that needs nothing special and goes to known queues: one
-    -- statement routes it, or comes to nothing. Sessions that mostly publish others skip it.
-    if current_setting('pgq.special', true) is distinct from 'on' then
-        insert into pgq.ready (queue_id, rank, attempt, size, xid, expires_at, grouped, ids)
-        select q.queue_id, pgq._rank(n.priority, false, n.id), 0, 1, pg_current_xact_id(),
-               n.expires_at, false, int8multirange(int8range(n.id, n.id + 1))
-        from new_message n
-        cross join lateral unnest((
-            select r.queue_ids from pgq.route r
-            where r.topic = n.topic and r.version = (select s.version from pgq.routing s)
-              and r.binding_ids = '{}' limit 1)) q (queue_id)
-        where n.group_key is null and n.dedup_key is null and n.deliver_at is null
-          and n.priority between -1000 and 1000 and jsonb_typeof(n.headers) = 'object'
-          and not n.headers @? '$.*.type() ? (@ == "array" || @ == "object")'
-          and not n.headers ? 'route' and (n.publisher is null or n.publisher = current_user)
-          and not exists (select from new_message offset 1)
-          and (not exists (select from pgq.waiter) or pgq._wake(q.queue_id) is not null)
-          and current_setting('transaction_isolation') = 'read committed';
-        if found then
-            return null;
-        end if;
-    end if;
-
     -- One message, or the first of many, with what is known of its topic, in one go.
     select n.id, n.topic, n.priority, n.headers, n.group_key, n.dedup_key, n.expires_at,
            case when n.deliver_at > v_now then n.deliver_at end as due_at, n.publisher,

@@ -1,0 +1,82 @@
+-- publish() writes a plain message itself: it leaves what the trigger leaves, in every slot.
+begin;
+set constraints all immediate;
+select no_plan();
+select t.at(now());
+select pgq.create_queue('orders', retention => '1 h');
+
+-- What has become of a message: its row of the log and its ready row, without what tells it apart.
+create function pg_temp.trace(message bigint) returns text language sql as $$
+    select string_agg(x, E'\n' order by x)
+    from (
+        select m.tableoid::regclass || (to_jsonb(m) - 'id' - 'publisher')::text
+            || coalesce(m.publisher = current_user, true)
+        from pgq.message m where m.id = message
+        union all
+        select (to_jsonb(r) - 'rank' - 'ids')::text || r.rank - message
+            || (r.ids = int8multirange(int8range(message, message + 1)))
+        from pgq.ready r where r.ids @> message
+    ) t (x)
+$$;
+create function pg_temp.is_routed_alike(what text) returns setof text language plpgsql as $$
+declare
+    v_published bigint;
+    v_inserted bigint;
+begin
+    perform pgq.publish('orders', '0');  -- the route is known
+    v_published := pgq.publish('orders', '{"n": 1}', '{"type": "x", "n": null}', 7, sender => 's',
+                               recipient => 'r', reply_to => 'a', correlation_id => 'c');
+    insert into pgq.message (topic, payload, headers, priority, sender, recipient, reply_to,
+                             correlation_id)
+    values ('orders', '{"n": 1}', '{"type": "x", "n": null}', 7, 's', 'r', 'a', 'c')
+    returning id into v_inserted;
+    return next is(pg_temp.trace(v_published), pg_temp.trace(v_inserted), what);
+    return next isnt(pg_temp.trace(v_published), null, 'and there is something');
+end
+$$;
+
+select pg_temp.is_routed_alike('in the first slot');
+call pgq.maintain();
+select t.advance('61 min');
+call pgq.maintain();
+select pg_temp.is_routed_alike('in the second slot');
+select is((select count(*) from pgq.message_1), 3::bigint, 'which it is');
+select t.advance('61 min');
+call pgq.maintain();
+select pg_temp.is_routed_alike('in the third slot');
+select ok((select count(*) >= 3 from pgq.message_2), 'which it is');
+select is(t.take('orders', n => 100), '{"n": 1} {"n": 1} {"n": 1} {"n": 1} {"n": 1} {"n": 1} 0 0 0',
+    'all are delivered, once');
+
+-- The trigger is spared.
+create table public.fired (at timestamptz default now());
+create function public.fire() returns trigger language plpgsql as $$
+begin insert into public.fired default values; return null; end $$;
+create trigger fire after insert on pgq.message for each statement execute function public.fire();
+select pgq.publish('orders', '1');
+select is_empty('table public.fired', 'a plain message goes straight into its slot');
+select pgq.publish('orders', '2', delay => '1 s');
+select isnt_empty('table public.fired', 'another one goes through the trigger');
+delete from public.fired;
+select pgq.publish('orders', '3');
+select isnt_empty('table public.fired', 'and so does the next, because sessions repeat themselves');
+delete from public.fired;
+select pgq.publish('orders', '4');
+select is_empty('table public.fired', 'but not the one after it');
+select pgq.publish('orders', '5', '{"route": "nowhere"}');
+select pgq.publish('orders', '6', expires_in => '1 h');
+select is((select count(*) from public.fired), 2::bigint, 'what needs more than two rows is routed');
+select throws_ok($$select pgq.publish('orders', '7', '{"a": {}}')$$, '22023', null,
+    'headers are looked at');
+select throws_ok($$select pgq.publish('nobody', '7')$$, 'QU005', null, 'and so are topics');
+-- A topic may be known twice, if two have learnt it at once.
+insert into pgq.route table pgq.route;
+select pgq.publish('orders', '8');
+select is((select count(*) from pgq.ready r where r.ids @> (select max(id) from pgq.message)),
+    1::bigint, 'a route that is known twice is gone once');
+select pgq.subscribe('copies', 'orders');
+select pgq.publish('orders', '9');
+select is(t.take('copies', n => 100), '9', 'a new subscription is heeded at once');
+select is_empty('select * from pgq.check()', 'nothing is broken');
+select * from finish();
+rollback;
