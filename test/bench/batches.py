@@ -21,13 +21,16 @@ def run(bench: Bench, section: Section) -> None:
     section.say(
         "Backend CPU in microseconds and WAL in bytes for one message of 200 bytes, published, "
         "claimed and ended by so many at once, all as in [cost](#cost). pgmq reads and deletes. "
-        "The others are the claim statements of three designs, on tables of ours with the index "
-        "that suits the statement best: PeeGeeQ's native queue deletes what is done; its outbox "
-        "marks it, and so does SmartMessage (with the indexes of its sketch, but without its "
-        "notifying trigger, and with one statement for a batch where the sketch has one for each "
-        "message); MiniQ takes one message at a time, so it has no larger batches. None of these "
-        "statements has retries, dead letters, lanes, subscriptions or a log, and nobody takes "
-        "back what a dead worker held: one by one they are cheaper, and do less."
+        "The others are three designs. PeeGeeQ's two claim statements are as its document prints "
+        "them, without a filter; their tables are made of the columns that they name, with the "
+        "index that suits them best; the native queue deletes what is done, the outbox marks it. "
+        "SmartMessage's table and indexes are as its document prints them, without the notifying "
+        "trigger; what it prints to get messages locks nothing, and is said here with the columns "
+        "of its own index; marking is one UPDATE of a batch where its sketch has one for each "
+        "message. MiniQ prints neither table nor claim: a table of the columns that it reads, and "
+        "a pop of one message, so it has no larger batches. None of these statements has retries, "
+        "dead letters, lanes, subscriptions or a log, and nobody takes back what a dead worker "
+        "held: one by one they are cheaper, and do less."
     )
     rows = []
     lines: dict[str, list[tuple[float, float]]] = {}

@@ -17,9 +17,9 @@ def run(bench: Bench, section: Section) -> None:
         "Bytes that the tables and indexes of ready, leased and scheduled messages have grown for "
         "each message that was published and consumed in a steady loop, with autovacuum as it "
         "is by default; apart from the log. The whole table of pgmq is counted, which is its log "
-        "too. Nothing waits for the disk, which changes no table. Counting begins when autovacuum has "
-        "been to all these tables: until then the rows of its first minute remain, whose place is "
-        "used again afterwards; the second figure says how much that was."
+        "too. Nothing waits for the disk, which changes no table. Counting begins when autovacuum "
+        "has been to all these tables: until then the rows of its first minute remain, whose place "
+        "is used again afterwards; the last columns say how much that was."
     )
     rows = []
     for publish, claim, small, full in ((1000, 100, 12_000, 1_000_000), (1, 100, 400, 100_000)):
