@@ -62,7 +62,8 @@ def test_the_wheel_in_an_empty_environment_installs_pgq_into_a_server(
     site = next((tmp_path / "venv").glob("lib/python*/site-packages"))
     zipfile.ZipFile(wheel).extractall(site)
     # What pip would fetch is here already; of pgq itself nothing is.
-    for name in ("psycopg", "psycopg_binary", "psycopg_pool", "tenacity", "typing_extensions.py"):
+    needed = ("interlock", "psycopg", "psycopg_binary", "psycopg_pool", "tenacity")
+    for name in (*needed, "typing_extensions.py"):
         (site / name).symlink_to(Path(psycopg.__file__).parents[1] / name)
     for libraries in Path(psycopg.__file__).parents[1].glob("psycopg_binary.libs"):
         (site / libraries.name).symlink_to(libraries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 import psycopg
@@ -150,33 +151,78 @@ class Clock:
         return self.now
 
 
+def fail(breaker: CircuitBreaker) -> None:
+    with suppress(ConnectionError), breaker.guard(is_connection):
+        raise ConnectionError
+
+
+def is_connection(error: Exception) -> bool:
+    return isinstance(error, ConnectionError)
+
+
 def test_the_circuit_opens_after_five_failures_in_two_minutes_for_half_a_minute() -> None:
     clock = Clock()
     breaker = CircuitBreaker(clock=clock)
     for _ in range(4):
-        breaker.failure()
+        fail(breaker)
     clock.now = 121
-    breaker.failure()
-    breaker.check()
+    fail(breaker)
     for _ in range(4):
-        breaker.check()
-        breaker.failure()
+        assert str(breaker.state) == "closed"
+        with breaker.guard(is_connection):
+            pass  # what works does not undo what has failed
+        fail(breaker)
     assert str(breaker.state) == "open"
-    with pytest.raises(pgq.CircuitOpen) as caught:
-        breaker.check()
+    with pytest.raises(pgq.CircuitOpen) as caught, breaker.guard(is_connection):
+        pytest.fail("the circuit is open")
     assert "30 s" in (caught.value.hint or "")
+    assert breaker.left == 30
     clock.now += 31
     assert str(breaker.state) == "half-open"
-    breaker.check()
-    with pytest.raises(pgq.CircuitOpen):
-        breaker.check()  # one trial at a time
-    breaker.failure()
+    with suppress(ConnectionError), breaker.guard(is_connection):
+        with pytest.raises(pgq.CircuitOpen), breaker.guard(is_connection):
+            pytest.fail("one trial at a time")
+        raise ConnectionError
     assert str(breaker.state) == "open"
     clock.now += 31
-    breaker.check()
-    breaker.success()
+    with breaker.guard(is_connection):
+        pass
     assert str(breaker.state) == "closed"
-    breaker.check()
+    with breaker.guard(is_connection):
+        pass
+
+
+@pytest.mark.parametrize("error", [pgq.NoQueue("nobody"), KeyboardInterrupt()])
+def test_a_trial_that_ends_otherwise_leaves_the_way_to_the_database_open(
+    error: BaseException,
+) -> None:
+    clock = Clock()
+    breaker = CircuitBreaker(failures=1, clock=clock)
+    fail(breaker)
+    clock.now = 30
+    with suppress(type(error)), breaker.guard(is_connection):
+        raise error
+    # A refusal is an answer; after what was cancelled the next one is the trial.
+    assert str(breaker.state) == ("closed" if isinstance(error, pgq.NoQueue) else "half-open")
+    with breaker.guard(is_connection):
+        pass
+    assert str(breaker.state) == "closed"
+
+
+def test_threads_that_publish_do_not_wait_for_each_other_at_the_circuit() -> None:
+    breaker = CircuitBreaker()
+    together = threading.Barrier(2)
+
+    def publish() -> None:
+        with breaker.guard(is_connection):
+            together.wait(10)  # both are in the block
+
+    threads = [threading.Thread(target=publish) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not together.broken
 
 
 def test_publishing_to_a_database_that_is_away_opens_the_circuit() -> None:

@@ -553,6 +553,19 @@ def test_a_webhook_that_asks_for_time_gets_it(client: pgq.PooledClient, hook: Ho
     assert moments[1] - moments[0] >= 1
 
 
+def test_a_webhook_that_asks_for_time_when_it_is_tried_again_is_tried_once_more(
+    client: pgq.PooledClient, hook: Hook
+) -> None:
+    client.create_queue("hooks")
+    client.publish("hooks", 1)
+    answers = [(500, {}), (429, {"retry-after": "1"}), (200, {})]
+    hook.answer = lambda body: answers.pop(0)
+    relay = Relay(client, "hooks", hook.open(), breaker=quick(1, 0.05))
+    with running(relay):
+        until(lambda: relay.forwarded == 1)
+    assert relay.breaker.state == "closed"
+
+
 def test_what_was_delivered_is_not_delivered_again_with_the_rest(
     client: pgq.PooledClient, hook: Hook
 ) -> None:

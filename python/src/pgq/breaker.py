@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import threading
+import math
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Literal
+
+import interlock
 
 from pgq.errors import CircuitOpen
 
 __all__ = ["CircuitBreaker"]
 
 
+class _Clock:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.monotonic = clock
+
+
 class CircuitBreaker:
     """Opens after `failures` within `window`; lets one trial through after `reset`.
 
-    Threads and tasks may share one. (Libraries count failures in a row, and not those of a time.)
+    Threads and tasks may share one. It is interlock's, which reckons with the share of failures
+    in all calls: it is told of failures only, and so counts them.
     """
 
     def __init__(
@@ -28,60 +36,64 @@ class CircuitBreaker:
         reset: timedelta = timedelta(seconds=30),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if failures < 1 or window <= timedelta(0) or reset < timedelta(0):
-            raise ValueError("a circuit breaker needs at least one failure and a window")
-        self._limit = failures
-        self._window = window.total_seconds()
-        self._reset = reset.total_seconds()
         self._clock = clock
-        self._lock = threading.Lock()
-        self._failed: deque[float] = deque(maxlen=failures)
-        self._opened: float | None = None
-        self._trial = False
+        self._reset = reset.total_seconds()
+        self._until = 0.0
+        self._circuit = interlock.CircuitBreaker(
+            name="pgq",
+            clock=_Clock(clock),
+            config=interlock.Config(
+                failure_rate_threshold=1.0,
+                minimum_number_of_calls=failures,
+                window_type=interlock.WindowType.TIME_BASED,
+                window_size=math.ceil(window.total_seconds()),
+                wait_duration_in_open=self._reset,
+                permitted_calls_in_half_open=1,
+                slow_call_duration_threshold=math.inf,
+            ),
+        )
 
     @property
     def state(self) -> Literal["closed", "open", "half-open"]:
         """Whether calls pass, are refused, or the next one is a trial."""
-        if self._opened is None:
+        if self._circuit.state is interlock.State.CLOSED:
             return "closed"
-        return "open" if self._clock() < self._opened + self._reset else "half-open"
+        return "open" if self.left > 0 else "half-open"
 
     @property
     def left(self) -> float:
         """For how many seconds calls are still refused."""
-        opened = self._opened
-        return 0.0 if opened is None else max(opened + self._reset - self._clock(), 0.0)
+        return max(self._until - self._clock(), 0.0)
 
-    def check(self) -> None:
-        """Raise `CircuitOpen` unless a call may pass."""
-        if self._opened is None:
-            return
-        with self._lock:
-            if self._opened is None:
-                return
-            left = self._opened + self._reset - self._clock()
-            if left > 0 or self._trial:
-                raise CircuitOpen(
-                    "the database failed too often lately",
-                    hint=f"It is tried again in {max(left, 0):.0f} s.",
-                )
-            self._trial = True
+    @contextmanager
+    def guard(self, is_failure: Callable[[Exception], bool]) -> Iterator[None]:
+        """Let the block pass, or raise `CircuitOpen`; count what it raises, if it is a failure."""
+        trial = self._circuit.state is not interlock.State.CLOSED
+        if trial:
+            self._admit()
+        raised: BaseException | None = None
+        try:
+            yield
+        except Exception as error:
+            if is_failure(error):
+                raised = ConnectionError()  # the library keeps it, and the other has much in hand
+            raise
+        except BaseException as error:
+            raised = error  # a trial that was cancelled says nothing: the next call is another
+            raise
+        finally:
+            with suppress(CircuitOpen):  # others may have opened it meanwhile
+                if not trial and isinstance(raised, Exception):
+                    self._admit()
+                    trial = True
+            if trial:
+                self._circuit.__exit__(None, raised, None)
+                if self._circuit.state is interlock.State.OPEN:
+                    self._until = self._clock() + self._reset
 
-    def success(self) -> None:
-        """Note that a call has worked: an open circuit is closed."""
-        if self._opened is None:
-            return
-        with self._lock:
-            self._opened = None
-            self._trial = False
-            self._failed.clear()
-
-    def failure(self) -> None:
-        """Note that a call has failed because of the connection."""
-        with self._lock:
-            now = self._clock()
-            self._failed.append(now)
-            many = len(self._failed) == self._limit and now - self._failed[0] <= self._window
-            if self._opened is not None or many:
-                self._opened = now
-                self._trial = False
+    def _admit(self) -> None:
+        try:
+            self._circuit.__enter__()
+        except interlock.CircuitOpenError:
+            text = "the database failed too often lately"
+            raise CircuitOpen(text, hint=f"It is tried again in {self.left:.0f} s.") from None

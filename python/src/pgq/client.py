@@ -26,6 +26,7 @@ from pgq import _sql, _trace
 from pgq._adapt import leaves_text
 from pgq._json import FastJsonbLoader, json_list
 from pgq._threads import Lock
+from pgq._trouble import is_trouble
 from pgq.batch import Batch
 from pgq.breaker import CircuitBreaker
 from pgq.config import ConsumerConfig
@@ -685,20 +686,20 @@ class PooledClient(Client):
         factory: Any = None,
         repeatable: bool = False,
     ) -> list[Any]:
-        publishing = statement is _sql.PUBLISH or statement is _sql.PUBLISH_BATCH
-        if publishing:
-            self.breaker.check()
+        if statement is _sql.PUBLISH or statement is _sql.PUBLISH_BATCH:
+            with self.breaker.guard(is_trouble):
+                return self._tried(statement, parameters, factory, repeatable)
+        return self._tried(statement, parameters, factory, repeatable)
+
+    def _tried(
+        self, statement: LiteralString, parameters: Sequence[Any], factory: Any, repeatable: bool
+    ) -> list[Any]:
         try:
-            rows = self._once(statement, parameters, factory)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            if publishing:
-                self.breaker.failure()
+            return self._once(statement, parameters, factory)
+        except psycopg.OperationalError as error:
             if not _may_repeat(error, repeatable):
                 raise
-            rows = self._again(statement, parameters, factory, repeatable)
-        if publishing:
-            self.breaker.success()
-        return rows
+        return self._again(statement, parameters, factory, repeatable)
 
     def _once(self, statement: LiteralString, parameters: Sequence[Any], factory: Any) -> list[Any]:
         conn = self._take()

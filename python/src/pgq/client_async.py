@@ -24,6 +24,7 @@ from pgq import _sql, _trace
 from pgq._adapt import leaves_text
 from pgq._aio import Lock
 from pgq._json import FastJsonbLoader, json_list
+from pgq._trouble import is_trouble
 from pgq.batch_async import AsyncBatch
 from pgq.breaker import CircuitBreaker
 from pgq.config import ConsumerConfig
@@ -687,20 +688,20 @@ class AsyncPooledClient(AsyncClient):
         factory: Any = None,
         repeatable: bool = False,
     ) -> list[Any]:
-        publishing = statement is _sql.PUBLISH or statement is _sql.PUBLISH_BATCH
-        if publishing:
-            self.breaker.check()
+        if statement is _sql.PUBLISH or statement is _sql.PUBLISH_BATCH:
+            with self.breaker.guard(is_trouble):
+                return await self._tried(statement, parameters, factory, repeatable)
+        return await self._tried(statement, parameters, factory, repeatable)
+
+    async def _tried(
+        self, statement: LiteralString, parameters: Sequence[Any], factory: Any, repeatable: bool
+    ) -> list[Any]:
         try:
-            rows = await self._once(statement, parameters, factory)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            if publishing:
-                self.breaker.failure()
+            return await self._once(statement, parameters, factory)
+        except psycopg.OperationalError as error:
             if not _may_repeat(error, repeatable):
                 raise
-            rows = await self._again(statement, parameters, factory, repeatable)
-        if publishing:
-            self.breaker.success()
-        return rows
+        return await self._again(statement, parameters, factory, repeatable)
 
     async def _once(
         self, statement: LiteralString, parameters: Sequence[Any], factory: Any

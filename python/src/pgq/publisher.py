@@ -229,21 +229,17 @@ class Publisher:
                 self._try()
 
     def _send(self, drafts: list[Draft]) -> None:
+        with self._client.breaker.guard(is_trouble):
+            self._send_together(drafts)
+
+    def _send_together(self, drafts: list[Draft]) -> None:
         """Publish in one transaction, with a statement for each topic and set of options."""
         groups: dict[tuple[Any, ...], list[Draft]] = {}
         for draft in drafts:
             groups.setdefault(common_options(draft), []).append(draft)
-        breaker = self._client.breaker
-        breaker.check()
-        try:
-            with self._client.transaction() as tx:
-                for group in groups.values():
-                    publish_together(tx, group)
-        except psycopg.Error as error:
-            if is_trouble(error):
-                breaker.failure()
-            raise
-        breaker.success()
+        with self._client.transaction() as tx:
+            for group in groups.values():
+                publish_together(tx, group)
 
 
 def publish_together(client: Client, group: list[Draft]) -> list[int]:

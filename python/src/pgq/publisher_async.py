@@ -227,21 +227,17 @@ class AsyncPublisher:
                 await self._try()
 
     async def _send(self, drafts: list[Draft]) -> None:
+        with self._client.breaker.guard(is_trouble):
+            await self._send_together(drafts)
+
+    async def _send_together(self, drafts: list[Draft]) -> None:
         """Publish in one transaction, with a statement for each topic and set of options."""
         groups: dict[tuple[Any, ...], list[Draft]] = {}
         for draft in drafts:
             groups.setdefault(common_options(draft), []).append(draft)
-        breaker = self._client.breaker
-        breaker.check()
-        try:
-            async with self._client.transaction() as tx:
-                for group in groups.values():
-                    await publish_together(tx, group)
-        except psycopg.Error as error:
-            if is_trouble(error):
-                breaker.failure()
-            raise
-        breaker.success()
+        async with self._client.transaction() as tx:
+            for group in groups.values():
+                await publish_together(tx, group)
 
 
 async def publish_together(client: AsyncClient, group: list[Draft]) -> list[int]:

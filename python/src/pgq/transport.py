@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -64,20 +65,15 @@ class Fallback:
         self, topic: str, payload: Any, *, headers: dict[str, Any] | None = None, **options: Any
     ) -> Any:
         """Publish a message; return what the transport or the fallback returns."""
+        guard = nullcontext() if self._breaker is None else self._breaker.guard(_is_failure)
         try:
-            if self._breaker is not None:
-                self._breaker.check()
-            result = self._transport.publish(topic, payload, headers=headers, **options)
+            with guard:
+                return self._transport.publish(topic, payload, headers=headers, **options)
         except Exception as error:
             if _is_refusal(error):
                 raise
-            if self._breaker is not None and not isinstance(error, CircuitOpen):
-                self._breaker.failure()
             draft = Draft(topic=topic, payload=payload, headers=headers, **options)
             return self._fallback(draft, error)
-        if self._breaker is not None:
-            self._breaker.success()
-        return result
 
 
 class MultiPublisher:
@@ -286,6 +282,10 @@ class Transport:
     def _check(self, filter: Filter) -> None:
         if filter is not None and not self.config.enable_content_routing:
             raise ValueError("the configuration has no content routing")
+
+
+def _is_failure(error: Exception) -> bool:
+    return not isinstance(error, CircuitOpen) and not _is_refusal(error)
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -123,9 +123,10 @@ class Relay:
         # The first one may be what the relay had sent when it was killed.
         doubt = self._batches.first and self.destination.keeps_batches
         while self._batches.keep_name():
+            before = self.breaker.state
             try:
-                self.breaker.check()
-                refused = self.destination.send(str(batch.lease_id), copies)
+                with self.breaker.guard(_is_failure):
+                    refused = self.destination.send(str(batch.lease_id), copies)
             except Busy as busy:
                 self._error = str(busy)
                 self._report()
@@ -133,7 +134,7 @@ class Relay:
             except CircuitOpen:  # somebody else tries whether it works again
                 self._batches.stopping.wait(0.25)
             except Exception as error:
-                self._fail(error)
+                self._fail(error, before)
                 if not self.destination.keeps_batches:
                     break
                 doubt = True
@@ -155,7 +156,6 @@ class Relay:
         self._pause()
 
     def _arrived(self, batch: Batch, refused: Mapping[int, str]) -> None:
-        self.breaker.success()
         self._streak = 0
         self._error = None
         self._report()
@@ -178,11 +178,9 @@ class Relay:
         self.forwarded += len(batch) - len(refused)
         self._batches.done()
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: Exception, before: str) -> None:
         self.failures += 1
         self._streak += 1
-        before = self.breaker.state
-        self.breaker.failure()
         self._error = f"{type(error).__name__}: {error}".strip()
         log(
             *("WARNING", "relay_failed", "sending to %s failed: %s"),
@@ -386,6 +384,10 @@ class _InUse(Exception):
     def __init__(self, message: str, owner: str) -> None:
         super().__init__(message)
         self.owner = owner
+
+
+def _is_failure(error: Exception) -> bool:
+    return not isinstance(error, Busy | CircuitOpen)
 
 
 def _copies(cursor: Any) -> Callable[[Sequence[Any]], Copy]:
