@@ -15,7 +15,7 @@ import pytest_asyncio
 import pgq
 from harness.paths import ROOT
 from harness.server import SETTINGS
-from pgq import Draft, F, Message, embedded
+from pgq import Draft, F, Message, _sql, embedded
 
 SHORT = timedelta(milliseconds=100)
 
@@ -277,3 +277,31 @@ async def test_a_question_is_answered(
     assert [reply.payload for reply in replies] == [1, 2, 3, 4, 5]
     await async_client.close()
     assert db.execute("select name from pgq.queue").fetchall() == [("sum",)]
+
+
+async def test_a_consumer_that_is_cancelled_in_its_next_claim_acknowledges_what_is_done(
+    orders: pgq.AsyncPooledClient, db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await orders.publish("orders", 1)
+    claiming = asyncio.Event()
+    once = orders._once
+
+    async def wait(statement: Any, parameters: Any, factory: Any) -> Any:
+        if statement is _sql.CLAIM and parameters[-1] is not None:
+            claiming.set()
+            await asyncio.sleep(60)
+        return await once(statement, parameters, factory)
+
+    monkeypatch.setattr(orders, "_once", wait)
+
+    async def consume() -> None:
+        async with orders.consume("orders") as messages:
+            async for _ in messages:
+                pass
+
+    task = asyncio.create_task(consume())
+    await asyncio.wait_for(claiming.wait(), 20)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert states(db) == []

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -18,7 +18,7 @@ import pytest
 import pgq
 from harness.paths import ROOT
 from harness.server import SETTINGS
-from pgq import Message, _upkeep, embedded
+from pgq import Message, _sql, _upkeep, embedded
 from pgq.source import Source
 
 SHORT = timedelta(milliseconds=100)
@@ -262,6 +262,175 @@ def test_a_lease_that_is_lost_is_said_and_harms_nothing(
     with pgq.Consumer(orders, "orders", handler):
         wait_for(handler.has(1, 1))
     assert "delivered again" in caplog.text
+
+
+# The ack that comes with the next claim
+
+
+class Wire:
+    """Notes the statements that a client sends, and may cut one off."""
+
+    def __init__(self, client: pgq.PooledClient, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sent: list[str] = []
+        self.cut: str | None = None
+        self._once = client._once
+        monkeypatch.setattr(client, "_once", self)
+
+    def __call__(self, statement: LiteralString, parameters: Any, factory: Any) -> list[Any]:
+        self.sent.append("claim" if statement is _sql.CLAIM else statement.split("(")[0].strip())
+        cut = None
+        if statement is _sql.CLAIM and parameters[-1] is not None:
+            cut, self.cut = self.cut, None
+        if cut == "before":
+            raise psycopg.OperationalError("the connection is lost")
+        rows = self._once(statement, parameters, factory)
+        if cut == "after":
+            raise psycopg.OperationalError("the connection is lost")
+        return rows
+
+    def count(self, name: str) -> int:
+        return self.sent.count(name)
+
+
+@pytest.fixture
+def wire(orders: pgq.PooledClient, monkeypatch: pytest.MonkeyPatch) -> Wire:
+    return Wire(orders, monkeypatch)
+
+
+def drain(way: str, client: pgq.PooledClient, act: Callable[[Message], Any], **options: Any) -> int:
+    """Let a consumer or a loop handle what there is; return how many."""
+    options = {"batch_size": 10, "drain": True} | options
+    if way == "handler":
+        consumer = pgq.Consumer(client, "orders", act, **options)
+        consumer.run()
+        return consumer.handled
+    count = 0
+    with client.consume("orders", **options) as messages:
+        for message in messages:
+            act(message)
+            count += 1
+    return count
+
+
+each_way = pytest.mark.parametrize("way", ["handler", "loop"])
+
+
+@each_way
+def test_a_batch_that_is_done_costs_one_call(
+    orders: pgq.PooledClient, db: psycopg.Connection, wire: Wire, way: str
+) -> None:
+    orders.publish_batch("orders", list(range(30)))
+    wire.sent.clear()
+    seen = Handler()
+    assert drain(way, orders, seen) == 30
+    assert seen.seen == list(range(30))
+    assert wire.count("claim") == 4  # the last one finds nothing
+    assert wire.sent[1:] == ["claim"] * 4 + ["select * from pgq.peek"]
+    assert states(db) == []
+
+
+@each_way
+def test_a_consumer_that_waits_has_acknowledged_what_it_has_done(
+    orders: pgq.PooledClient, db: psycopg.Connection, wire: Wire, way: str
+) -> None:
+    orders.publish_batch("orders", [1, 2, 3])
+    if way == "handler":
+        with pgq.Consumer(orders, "orders", Handler()):
+            wait_for(lambda: states(db) == [])
+    else:
+        messages = orders.consume("orders")
+        looping = threading.Thread(target=lambda: list(messages))
+        looping.start()
+        wait_for(lambda: states(db) == [])
+        messages.stop()
+        looping.join()
+    assert "select pgq.ack" not in wire.sent
+
+
+@each_way
+def test_a_consumer_that_stops_after_a_whole_batch_acknowledges_it(
+    orders: pgq.PooledClient, db: psycopg.Connection, wire: Wire, way: str
+) -> None:
+    orders.publish_batch("orders", [1, 2, 3])
+    claims = []
+
+    def stop(source: Source, **options: Any) -> pgq.Batch | None:
+        if options["done"] is not None:
+            source.stop()
+        claims.append(options["done"])
+        return fetch(source, **options)
+
+    fetch = Source.fetch
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Source, "fetch", stop)
+        assert drain(way, orders, Handler(), batch_size=2) == 2
+    assert wire.count("claim") == 1
+    assert wire.count("select pgq.ack") == 1
+    assert states(db) == [("ready", 0)]
+
+
+@each_way
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_a_claim_that_is_cut_off_loses_no_message_and_no_ack(
+    orders: pgq.PooledClient, db: psycopg.Connection, wire: Wire, way: str, cut: str
+) -> None:
+    orders.publish_batch("orders", list(range(6)))
+    wire.cut = cut
+    seen = Handler()
+    lease = timedelta(milliseconds=300)
+    drain(way, orders, seen, batch_size=2, lease=lease)
+    if cut == "after":  # what that claim has taken comes back when its lease ends
+        assert seen.seen == [0, 1, 4, 5]
+        time.sleep(0.4)
+        drain(way, orders, seen)
+    assert sorted(seen.seen) == list(range(6))
+    assert wire.count("select pgq.ack") == 1
+    assert states(db) == []
+
+
+@each_way
+def test_a_lease_that_is_lost_before_the_next_claim_is_said_once(
+    orders: pgq.PooledClient,
+    db: psycopg.Connection,
+    caplog: pytest.LogCaptureFixture,
+    way: str,
+) -> None:
+    orders.publish_batch("orders", list(range(6)))
+    seen = Handler(lambda message: len(seen.seen) == 3 and orders.release(message.lease_id))
+    drain(way, orders, seen, batch_size=2)
+    assert sorted(seen.seen) == [0, 1, 2, 2, 3, 3, 4, 5]
+    said = [getattr(record, "event", None) for record in caplog.records]
+    assert said.count("messages_redelivered") == 1
+    assert states(db) == []
+
+
+@each_way
+def test_a_batch_in_which_a_message_has_failed_acknowledges_the_others(
+    orders: pgq.PooledClient, db: psycopg.Connection, wire: Wire, way: str
+) -> None:
+    orders.publish_batch("orders", [1, 2, 3])
+    if way == "handler":
+        drain(way, orders, Handler(lambda message: message.payload == 2 and 1 // 0), batch_size=3)
+    else:
+        with orders.consume("orders", batch_size=3, drain=True) as messages:
+            for message in messages:
+                if message.payload == 2:
+                    messages.nack(delay=timedelta(hours=1))
+    assert [state for state, _ in states(db)] == ["retrying"]
+    assert wire.count("select pgq.ack") == 0
+
+
+def test_a_queue_that_is_dropped_meanwhile_ends_its_consumer(
+    orders: pgq.PooledClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders.publish("orders", 1)
+    act = Handler(lambda message: orders.drop_queue("orders", force=True))
+    with pytest.raises(pgq.QueueNotFound):
+        drain("handler", orders, act)
+    assert "delivered again" in caplog.text  # nobody will, but the ack has not been taken
+
+
+# Several
 
 
 def test_many_consumers_share_a_queue(orders: pgq.PooledClient, dsn: str) -> None:

@@ -147,12 +147,13 @@ class Consumer:
                 for number in range(self.config.concurrency)
             ]
         try:
-            while batch := self._source.fetch():
+            done: Batch | None = None
+            while batch := self._source.fetch(done=done):
                 self._source.hold(batch)
                 if workers:
                     self._distribute(batch)
                 else:
-                    self._handle_all(batch)
+                    done = self._handle_all(batch)
             for _ in workers:
                 self._queue.put(None)
             for worker in workers:
@@ -165,9 +166,11 @@ class Consumer:
 
     # One after the other
 
-    def _handle_all(self, batch: Batch) -> None:
+    def _handle_all(self, batch: Batch) -> Batch | None:
+        """Return the batch if it is done and only needs its ack, which the next claim can bring."""
         work = _Work(batch)
         stopping = self._source.stopping
+        whole = False
         try:
             for message in batch.messages:
                 if stopping.is_set():
@@ -177,8 +180,13 @@ class Consumer:
                     work.done.append(message)
                     if time.monotonic() - work.flushed > self._ack_delay:
                         self._flush(work)
+            whole = len(work.done) == len(batch.left)
         finally:
-            self._finish(work)
+            if whole:
+                self._source.drop(batch)
+            else:
+                self._finish(work)
+        return batch if whole else None
 
     # Side by side
 

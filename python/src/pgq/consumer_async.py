@@ -145,12 +145,13 @@ class AsyncConsumer:
                 for number in range(self.config.concurrency)
             ]
         try:
-            while batch := await self._source.fetch():
+            done: AsyncBatch | None = None
+            while batch := await self._source.fetch(done=done):
                 self._source.hold(batch)
                 if workers:
                     await self._distribute(batch)
                 else:
-                    await self._handle_all(batch)
+                    done = await self._handle_all(batch)
             for _ in workers:
                 self._queue.put_nowait(None)
             for worker in workers:
@@ -163,9 +164,11 @@ class AsyncConsumer:
 
     # One after the other
 
-    async def _handle_all(self, batch: AsyncBatch) -> None:
+    async def _handle_all(self, batch: AsyncBatch) -> AsyncBatch | None:
+        """Return the batch if it is done and only needs its ack, which the next claim can bring."""
         work = _Work(batch)
         stopping = self._source.stopping
+        whole = False
         try:
             for message in batch.messages:
                 if stopping.is_set():
@@ -175,8 +178,13 @@ class AsyncConsumer:
                     work.done.append(message)
                     if time.monotonic() - work.flushed > self._ack_delay:
                         await self._flush(work)
+            whole = len(work.done) == len(batch.left)
         finally:
-            await self._finish(work)
+            if whole:
+                self._source.drop(batch)
+            else:
+                await self._finish(work)
+        return batch if whole else None
 
     # Side by side
 

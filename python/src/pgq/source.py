@@ -66,8 +66,17 @@ class Source:
 
     # Claiming
 
-    def fetch(self, n: int | None = None, *, timeout: float | None = None) -> Batch | None:
-        """Return the next batch; None after `stop`, after the timeout, or if drained."""
+    def fetch(
+        self,
+        n: int | None = None,
+        *,
+        timeout: float | None = None,
+        done: Batch | None = None,
+    ) -> Batch | None:
+        """Return the next batch; None after `stop`, after the timeout, or if drained.
+
+        What is left of `done` is acknowledged: with the first claim, or at once if there is none.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._offset is None:
             self.patiently("claiming", self._begin)
@@ -75,8 +84,13 @@ class Source:
         while True:
             self._woken.clear()
             if self.stopping.is_set():
+                if done is not None:
+                    self.settle(done.ack)
                 return None
-            batch = self.patiently("claiming", self._claim, n or self._size)
+            batch = None if done is None else self._claim_after(done, n or self._size)
+            done = None
+            if batch is None:
+                batch = self.patiently("claiming", self._claim, n or self._size)
             if batch is None:
                 return None
             if batch:
@@ -171,13 +185,25 @@ class Source:
         rows = self.client._rows(_sql.NOW, repeatable=True)
         self._offset = (rows[0][0] - datetime.now(UTC)).total_seconds()
 
-    def _claim(self, n: int) -> Batch:
+    def _claim_after(self, done: Batch, n: int) -> Batch | None:
+        """Acknowledge and claim by one call; if that fails, only acknowledge, and return None."""
+        try:
+            return self._claim(n, done)
+        except BaseException as error:
+            self.settle(done.ack)  # which says so if the lease is lost
+            done.finish()
+            if isinstance(error, LeaseLost) or is_trouble(error):
+                return None
+            raise
+
+    def _claim(self, n: int, done: Batch | None = None) -> Batch:
         config = self.config
         return self.client.claim(
             self.topic,
             config.filter,
             n,
             lease=config.lease,
+            done=done,
             where=config.where,
             refused_delay=config.refused_delay,
         )

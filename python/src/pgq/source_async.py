@@ -65,9 +65,16 @@ class AsyncSource:
     # Claiming
 
     async def fetch(
-        self, n: int | None = None, *, timeout: float | None = None
+        self,
+        n: int | None = None,
+        *,
+        timeout: float | None = None,
+        done: AsyncBatch | None = None,
     ) -> AsyncBatch | None:
-        """Return the next batch; None after `stop`, after the timeout, or if drained."""
+        """Return the next batch; None after `stop`, after the timeout, or if drained.
+
+        What is left of `done` is acknowledged: with the first claim, or at once if there is none.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._offset is None:
             await self.patiently("claiming", self._begin)
@@ -75,8 +82,13 @@ class AsyncSource:
         while True:
             self._woken.clear()
             if self.stopping.is_set():
+                if done is not None:
+                    await self.settle(done.ack)
                 return None
-            batch = await self.patiently("claiming", self._claim, n or self._size)
+            batch = None if done is None else await self._claim_after(done, n or self._size)
+            done = None
+            if batch is None:
+                batch = await self.patiently("claiming", self._claim, n or self._size)
             if batch is None:
                 return None
             if batch:
@@ -173,13 +185,25 @@ class AsyncSource:
         rows = await self.client._rows(_sql.NOW, repeatable=True)
         self._offset = (rows[0][0] - datetime.now(UTC)).total_seconds()
 
-    async def _claim(self, n: int) -> AsyncBatch:
+    async def _claim_after(self, done: AsyncBatch, n: int) -> AsyncBatch | None:
+        """Acknowledge and claim by one call; if that fails, only acknowledge, and return None."""
+        try:
+            return await self._claim(n, done)
+        except BaseException as error:
+            await self.settle(done.ack)  # which says so if the lease is lost
+            done.finish()
+            if isinstance(error, LeaseLost) or is_trouble(error):
+                return None
+            raise
+
+    async def _claim(self, n: int, done: AsyncBatch | None = None) -> AsyncBatch:
         config = self.config
         return await self.client.claim(
             self.topic,
             config.filter,
             n,
             lease=config.lease,
+            done=done,
             where=config.where,
             refused_delay=config.refused_delay,
         )

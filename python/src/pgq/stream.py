@@ -36,8 +36,8 @@ class Stream:
     def __iter__(self) -> Iterator[Message]:
         delay = self._source.config.ack_delay.total_seconds()
         try:
-            while batch := self._source.fetch():
-                self._batch = batch
+            while batch := self._source.fetch(done=self._batch):
+                self._batch, self._done = batch, []
                 self._flushed = time.monotonic()
                 self._source.hold(batch)
                 for message in batch.messages:
@@ -50,7 +50,10 @@ class Stream:
                         self._done.append(message)
                     if time.monotonic() - self._flushed > delay:
                         self._flush()
-                self._finish()
+                if len(self._done) == len(batch.left):
+                    self._source.drop(batch)  # the next claim acknowledges it
+                else:
+                    self._finish()
         finally:
             if not self._managed:
                 self._end("the consumer left its loop")
@@ -110,7 +113,7 @@ class Stream:
         done, self._done = self._done, []
         self._flushed = time.monotonic()
         batch = self._batch
-        if batch is not None and done:
+        if batch is not None and batch.left and done:
             whole = len(done) == len(batch.left)
             self._source.settle(batch.ack, None if whole else done)
 

@@ -34,8 +34,8 @@ class AsyncStream:
     async def __aiter__(self) -> AsyncIterator[Message]:
         delay = self._source.config.ack_delay.total_seconds()
         try:
-            while batch := await self._source.fetch():
-                self._batch = batch
+            while batch := await self._source.fetch(done=self._batch):
+                self._batch, self._done = batch, []
                 self._flushed = time.monotonic()
                 self._source.hold(batch)
                 for message in batch.messages:
@@ -48,7 +48,10 @@ class AsyncStream:
                         self._done.append(message)
                     if time.monotonic() - self._flushed > delay:
                         await self._flush()
-                await self._finish()
+                if len(self._done) == len(batch.left):
+                    self._source.drop(batch)  # the next claim acknowledges it
+                else:
+                    await self._finish()
         finally:
             if not self._managed:
                 await self._end("the consumer left its loop")
@@ -108,7 +111,7 @@ class AsyncStream:
         done, self._done = self._done, []
         self._flushed = time.monotonic()
         batch = self._batch
-        if batch is not None and done:
+        if batch is not None and batch.left and done:
             whole = len(done) == len(batch.left)
             await self._source.settle(batch.ack, None if whole else done)
 

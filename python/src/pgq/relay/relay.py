@@ -338,7 +338,7 @@ class _Batches(Source):
         """Note that the batch has arrived: the next claim acknowledges it."""
         self._arrived, self.first = True, False
 
-    def _claim(self, n: int) -> Batch:
+    def _claim(self, n: int, done: Batch | None = None) -> Batch:
         if self._linger:
             if self._arrived:
                 self._finish()
