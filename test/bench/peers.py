@@ -6,6 +6,7 @@ import asyncio
 import statistics
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -63,7 +64,7 @@ def run(bench: Bench, section: Section) -> None:
         "others as their documentation advises for speed: both on uvloop; procrastinate with "
         "`batch_defer_async`, deleting finished jobs and without listening (its workers fetch "
         "jobs one by one, 20 at once or, alone, one: the batch is that of publishing), pgqueuer "
-        "with asyncpg, `enqueue` of many, in drain mode."
+        "with asyncpg, `enqueue` of many, in drain mode, without adding up its log meanwhile."
     )
     entries = {entry.name: entry for entry in ENTRIES}
     counts = {name: bench.pick(entry.small, entry.full) for name, entry in entries.items()}
@@ -213,7 +214,11 @@ def pgqueuer(batch: int, dsn: str, count: int, meter: Meter) -> Cost:
             payloads = [b'{"number": %d}' % number for number in range(size)]
             await queries.Queries(driver).enqueue([QUEUE] * size, payloads, [0] * size)
         publish = meter.lap()
-        await app.qm.run(mode=types.QueueExecutionMode.drain, batch_size=batch)
+        await app.qm.run(
+            mode=types.QueueExecutionMode.drain,
+            batch_size=batch,
+            log_aggregation_interval=timedelta(0),
+        )
         cost = Cost(publish, finished(meter, done, count))
         await conn.close()
         return cost

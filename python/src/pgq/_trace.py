@@ -8,14 +8,19 @@ from typing import Any
 
 from pgq.message import Message
 
-__all__ = ["available", "current", "inject", "processing"]
+__all__ = ["current", "inject", "is_set_up", "processing"]
 
 try:
     from opentelemetry import propagate, trace
 except ImportError:  # it is not there: messages travel without
     propagate = trace = None  # type: ignore[assignment]
 
-available = propagate is not None
+
+def is_set_up() -> bool:
+    """Whether spans go anywhere: who has set nothing up need not pay for them."""
+    return trace is not None and not isinstance(
+        trace.get_tracer_provider(), trace.ProxyTracerProvider
+    )
 
 
 def inject(headers: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -30,12 +35,6 @@ def processing(queue: str, message: Message) -> AbstractContextManager[Any]:
     """Return the span within which a message is handled, a child of the one that published it."""
     if trace is None or propagate is None:
         return nullcontext()
-    headers = message.headers
-    # Who has set nothing up need not pay for spans that go nowhere.
-    if "traceparent" not in headers and isinstance(
-        trace.get_tracer_provider(), trace.ProxyTracerProvider
-    ):
-        return nullcontext()
     attributes: dict[str, str | int] = {
         "messaging.system": "pgq",
         "messaging.operation.name": "process",
@@ -49,7 +48,7 @@ def processing(queue: str, message: Message) -> AbstractContextManager[Any]:
         attributes["messaging.message.conversation_id"] = message.correlation_id
     return trace.get_tracer("pgq").start_as_current_span(
         f"process {queue}",
-        propagate.extract(headers),
+        propagate.extract(message.headers),
         trace.SpanKind.CONSUMER,
         attributes,
     )

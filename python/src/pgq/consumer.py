@@ -34,6 +34,9 @@ class _Work:
         self.pending = len(batch)
         self.done: list[Message] = []
         self.flushed = time.monotonic()
+        # Asked once for all its messages: it takes longer than to call a handler.
+        self.traced = _trace.is_set_up()
+        self.debugging = debugging()
 
 
 class Consumer:
@@ -175,7 +178,7 @@ class Consumer:
             for message in batch.messages:
                 if stopping.is_set():
                     break
-                if self._handle(batch, message):
+                if self._handle(work, message):
                     self.handled += 1
                     work.done.append(message)
                     if time.monotonic() - work.flushed > self._ack_delay:
@@ -210,7 +213,7 @@ class Consumer:
             begun = not self._source.stopping.is_set()
             ended = False
             try:
-                ended = begun and self._handle(work.batch, message)
+                ended = begun and self._handle(work, message)
             finally:
                 self._note(work, message, ended)
 
@@ -230,12 +233,12 @@ class Consumer:
 
     # Each
 
-    def _handle(self, batch: Batch, message: Message) -> bool:
+    def _handle(self, work: _Work, message: Message) -> bool:
         """Call the handler; return whether the message is done and only needs its ack."""
-        settle = self._source.settle
+        batch, settle = work.batch, self._source.settle
         began = time.monotonic()
         try:
-            if _trace.available:
+            if work.traced or "traceparent" in message.headers:
                 with _trace.processing(self.topic, message):
                     self._call(message)
             else:
@@ -260,7 +263,7 @@ class Consumer:
                 details={"traceback": "".join(tracebacks.format_exception(error))[-4000:]},
             )
         else:
-            if debugging():
+            if work.debugging:
                 self._tell("DEBUG", "message_handled", "has done", batch, message, began)
             return True
         return False

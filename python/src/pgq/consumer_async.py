@@ -32,6 +32,9 @@ class _Work:
         self.pending = len(batch)
         self.done: list[Message] = []
         self.flushed = time.monotonic()
+        # Asked once for all its messages: it takes longer than to call a handler.
+        self.traced = _trace.is_set_up()
+        self.debugging = debugging()
 
 
 class AsyncConsumer:
@@ -173,7 +176,7 @@ class AsyncConsumer:
             for message in batch.messages:
                 if stopping.is_set():
                     break
-                if await self._handle(batch, message):
+                if await self._handle(work, message):
                     self.handled += 1
                     work.done.append(message)
                     if time.monotonic() - work.flushed > self._ack_delay:
@@ -208,7 +211,7 @@ class AsyncConsumer:
             begun = not self._source.stopping.is_set()
             ended = False
             try:
-                ended = begun and await self._handle(work.batch, message)
+                ended = begun and await self._handle(work, message)
             finally:
                 await self._note(work, message, ended)
 
@@ -228,12 +231,12 @@ class AsyncConsumer:
 
     # Each
 
-    async def _handle(self, batch: AsyncBatch, message: Message) -> bool:
+    async def _handle(self, work: _Work, message: Message) -> bool:
         """Call the handler; return whether the message is done and only needs its ack."""
-        settle = self._source.settle
+        batch, settle = work.batch, self._source.settle
         began = time.monotonic()
         try:
-            if _trace.available:
+            if work.traced or "traceparent" in message.headers:
                 with _trace.processing(self.topic, message):
                     await self._call(message)
             else:
@@ -258,7 +261,7 @@ class AsyncConsumer:
                 details={"traceback": "".join(tracebacks.format_exception(error))[-4000:]},
             )
         else:
-            if debugging():
+            if work.debugging:
                 self._tell("DEBUG", "message_handled", "has done", batch, message, began)
             return True
         return False

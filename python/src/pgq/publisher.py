@@ -86,7 +86,7 @@ class Publisher:
             topic=topic,
             payload=payload,
             # Of the span that publishes, not of the one that happens to flush.
-            headers=_trace.inject(headers) if _trace.available else headers,
+            headers=_trace.inject(headers),
             priority=priority,
             delay=delay,
             expires_in=expires_in,
