@@ -482,3 +482,60 @@ def test_the_defaults_of_methods_are_those_of_the_functions(
     one, other = (row[0] for row in rows)
     assert one == other
     assert db.execute("select pgq.create_queue('by-method')").fetchone() == (False,)
+
+
+def lost() -> psycopg.OperationalError:
+    return psycopg.OperationalError("the connection is lost")
+
+
+@pytest.mark.parametrize(
+    ("error", "call", "tries"),
+    [
+        # Nobody knows whether it took effect: only what may be done twice is.
+        (lost, "claim", 4),
+        (lost, "extend", 4),
+        (lost, "publish", 0),
+        (lost, "ack", 0),
+        # The server says that it has done nothing.
+        (psycopg.errors.DeadlockDetected, "publish", 4),
+        (psycopg.errors.SerializationFailure, "ack", 4),
+        (psycopg.errors.AdminShutdown, "publish", 4),
+        # It would be so again.
+        (psycopg.errors.QueryCanceled, "claim", 0),
+        (psycopg.errors.UndefinedTable, "claim", 0),
+    ],
+)
+def test_a_call_is_repeated_if_it_cannot_take_effect_twice(
+    client: pgq.PooledClient,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Callable[[], psycopg.Error],
+    call: str,
+    tries: int,
+) -> None:
+    client.create_queue("orders")
+    client.publish("orders", 1)
+    lease_id = client.claim("orders").lease_id or 0
+    calls: dict[str, Callable[[], object]] = {
+        "claim": lambda: client.claim("orders"),
+        "extend": lambda: client.extend(lease_id),
+        "publish": lambda: client.publish("orders", 2),
+        "ack": lambda: client.ack(lease_id),
+    }
+    once, failures = client._once, 0
+
+    def fail(*arguments: Any) -> list[Any]:
+        nonlocal failures
+        if failures < limit:
+            failures += 1
+            raise error()
+        return once(*arguments)
+
+    monkeypatch.setattr(client, "_once", fail)
+    limit = max(tries, 1)
+    if tries:
+        calls[call]()
+        assert failures == tries
+        limit, failures = 100, 0
+    with pytest.raises(psycopg.Error):
+        calls[call]()
+    assert failures == 1 + tries  # and not for ever

@@ -525,6 +525,44 @@ def test_an_idle_consumer_asks_nothing_and_is_woken_at_once(
     assert took[0] < 0.5
 
 
+@pytest.mark.unpooled("LISTEN needs a session")
+@pytest.mark.parametrize(("idle", "comes"), [(0.3, True), (60.0, False)])
+def test_a_notification_that_is_lost_is_made_up_for_by_looking(
+    orders: pgq.PooledClient, idle: float, comes: bool
+) -> None:
+    handler = Handler()
+    with pgq.Consumer(orders, "orders", handler, idle_timeout=timedelta(seconds=idle)) as consumer:
+        source = consumer._source
+        wait_for(lambda: source._signal is not None)
+        for name in ("orders", source._signal or ""):
+            orders.listener.leave(name, source._woken)  # it is deaf from now on
+        orders.publish("orders", 1)
+        if comes:
+            wait_for(handler.has(1))
+        else:
+            time.sleep(1)
+            assert handler.seen == []  # so it was nothing else that has woken the other
+
+
+@pytest.mark.unpooled("LISTEN needs a session")
+def test_consumers_of_one_client_share_the_connection_that_listens(
+    orders: pgq.PooledClient, db: psycopg.Connection
+) -> None:
+    orders.create_queue("bills")
+    first, second = Handler(), Handler()
+    with pgq.Consumer(orders, "orders", first), pgq.Consumer(orders, "bills", second):
+        wait_for(lambda: orders.listener.hears)
+        listening = db.execute(
+            "select count(*) from pg_stat_activity"
+            " where datname = current_database() and query = 'listen pgq'"
+        ).fetchone()
+        assert listening == (1,)
+        orders.publish("orders", 1)
+        orders.publish("bills", 2)
+        wait_for(first.has(1))
+        wait_for(second.has(2))
+
+
 def test_a_consumer_without_notifications_polls(orders: pgq.PooledClient) -> None:
     handler = Handler()
     options: dict[str, Any] = {"notifications": False, "poll_interval": timedelta(milliseconds=50)}

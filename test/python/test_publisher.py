@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 from collections.abc import Callable
@@ -48,6 +49,11 @@ def test_messages_go_out_when_they_are_enough(
         assert count(db) == 100
         assert publisher.waiting == 0
     assert [message.payload for message in orders.claim("orders", n=200)] == list(range(100))
+
+
+def test_a_publisher_waits_for_five_seconds_if_nobody_says_otherwise() -> None:
+    options = inspect.signature(Publisher).parameters
+    assert options["delay"].default == timedelta(seconds=5)
 
 
 def test_messages_go_out_after_a_while(orders: pgq.PooledClient, db: psycopg.Connection) -> None:
