@@ -59,13 +59,13 @@ select pgq.publish('orders', '2', delay => '1 s');
 select isnt_empty('table public.fired', 'another one goes through the trigger');
 delete from public.fired;
 select pgq.publish('orders', '3');
-select isnt_empty('table public.fired', 'and so does the next, because sessions repeat themselves');
+select isnt_empty('table public.fired', 'and so does the next: sessions repeat themselves');
 delete from public.fired;
 select pgq.publish('orders', '4');
 select is_empty('table public.fired', 'but not the one after it');
 select pgq.publish('orders', '5', '{"route": "nowhere"}');
 select pgq.publish('orders', '6', expires_in => '1 h');
-select is((select count(*) from public.fired), 2::bigint, 'what needs more than two rows is routed');
+select is((select count(*) from public.fired), 2::bigint, 'what needs more is routed');
 select throws_ok($$select pgq.publish('orders', '7', '{"a": {}}')$$, '22023', null,
     'headers are looked at');
 select throws_ok($$select pgq.publish('nobody', '7')$$, 'QU005', null, 'and so are topics');
