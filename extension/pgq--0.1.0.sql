@@ -3141,10 +3141,9 @@ begin
     for v_set in
         select case when m.deliver_at > now and m.deliver_at < 'infinity' then m.deliver_at end
                    as due_at,
-               m.expires_at <= now and failures is not null as revive,
                count(*)::int as size, range_agg(int8range(m.id, m.id + 1)) as ids
         from unnest(_admit_heads.ids) i join pgq.message m on m.id = i
-        group by 1, 2
+        group by 1
     loop
         v_count := v_count + v_set.size;
         if v_set.due_at is not null then
@@ -3153,8 +3152,7 @@ begin
             perform pgq._wake(queue.queue_id);
         else
             perform pgq._enqueue(
-                queue, v_set.ids, 0, failures, true, coalesce(v_set.revive, false),
-                failures is not null);
+                queue, v_set.ids, 0, failures, true, back => failures is not null);
         end if;
     end loop;
     if v_count < cardinality(_admit_heads.ids) then
@@ -3329,6 +3327,9 @@ begin
             group by 1, 2
         loop
             if v_set.grouped then
+                -- A group that was to move on from one of these has it again.
+                delete from pgq.group_stall s
+                where s.queue_id = queue.queue_id and s.message_id = any (v_set.ids);
                 perform pgq._admit_heads(
                     queue, pgq._join_groups(queue.queue_id, v_set.ids, null), null, v_now);
             elsif v_set.due_at is not null then
@@ -8047,18 +8048,21 @@ begin
     for v_set in
         with gone as (
             delete from pgq.dead_letter d where d.dead_letter_id = any (v_letters)
-            returning d.message_id, d.failures, d.expires_at <= v_now as expired,
-                      d.group_key is not null as grouped
+            returning d.message_id, d.failures, d.expires_at <= v_now as expired, d.group_key
         )
-        select g.failures, coalesce(g.expired, false) as expired, g.grouped, count(*)::int as size,
-               range_agg(int8range(g.message_id, g.message_id + 1)) as ids,
+        -- By group and id, because the first of a group that comes becomes its head.
+        select g.failures, coalesce(g.expired, false) as expired, g.group_key,
+               count(*)::int as size, range_agg(int8range(g.message_id, g.message_id + 1)) as ids,
                array_agg(g.message_id order by g.message_id) as list
-        from gone g group by 1, 2, 3
+        from gone g group by 1, 2, 3 order by g.group_key, min(g.message_id)
     loop
         v_set.failures := pgq._failure(
             v_set.failures, 'replay', null, null, null, null, null, v_now);
-        if v_set.grouped then
-            -- Back into its group: at its head if it has blocked it, else in line.
+        if v_set.group_key is not null then
+            -- Back into its group: at its head if it has blocked it, else in line. If it was to be
+            -- moved on from here, it no longer is.
+            delete from pgq.group_stall s
+            where s.queue_id = v_queue.queue_id and s.message_id = any (v_set.list);
             perform pgq._admit_heads(
                 v_queue, pgq._join_groups(v_queue.queue_id, v_set.list, v_set.failures),
                 v_set.failures, v_now);

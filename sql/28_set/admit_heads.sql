@@ -12,10 +12,9 @@ begin
     for v_set in
         select case when m.deliver_at > now and m.deliver_at < 'infinity' then m.deliver_at end
                    as due_at,
-               m.expires_at <= now and failures is not null as revive,
                count(*)::int as size, range_agg(int8range(m.id, m.id + 1)) as ids
         from unnest(_admit_heads.ids) i join pgq.message m on m.id = i
-        group by 1, 2
+        group by 1
     loop
         v_count := v_count + v_set.size;
         if v_set.due_at is not null then
@@ -24,8 +23,7 @@ begin
             perform pgq._wake(queue.queue_id);
         else
             perform pgq._enqueue(
-                queue, v_set.ids, 0, failures, true, coalesce(v_set.revive, false),
-                failures is not null);
+                queue, v_set.ids, 0, failures, true, back => failures is not null);
         end if;
     end loop;
     if v_count < cardinality(_admit_heads.ids) then

@@ -68,6 +68,9 @@ begin
             group by 1, 2
         loop
             if v_set.grouped then
+                -- A group that was to move on from one of these has it again.
+                delete from pgq.group_stall s
+                where s.queue_id = queue.queue_id and s.message_id = any (v_set.ids);
                 perform pgq._admit_heads(
                     queue, pgq._join_groups(queue.queue_id, v_set.ids, null), null, v_now);
             elsif v_set.due_at is not null then

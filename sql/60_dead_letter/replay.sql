@@ -41,18 +41,21 @@ begin
     for v_set in
         with gone as (
             delete from pgq.dead_letter d where d.dead_letter_id = any (v_letters)
-            returning d.message_id, d.failures, d.expires_at <= v_now as expired,
-                      d.group_key is not null as grouped
+            returning d.message_id, d.failures, d.expires_at <= v_now as expired, d.group_key
         )
-        select g.failures, coalesce(g.expired, false) as expired, g.grouped, count(*)::int as size,
-               range_agg(int8range(g.message_id, g.message_id + 1)) as ids,
+        -- By group and id, because the first of a group that comes becomes its head.
+        select g.failures, coalesce(g.expired, false) as expired, g.group_key,
+               count(*)::int as size, range_agg(int8range(g.message_id, g.message_id + 1)) as ids,
                array_agg(g.message_id order by g.message_id) as list
-        from gone g group by 1, 2, 3
+        from gone g group by 1, 2, 3 order by g.group_key, min(g.message_id)
     loop
         v_set.failures := pgq._failure(
             v_set.failures, 'replay', null, null, null, null, null, v_now);
-        if v_set.grouped then
-            -- Back into its group: at its head if it has blocked it, else in line.
+        if v_set.group_key is not null then
+            -- Back into its group: at its head if it has blocked it, else in line. If it was to be
+            -- moved on from here, it no longer is.
+            delete from pgq.group_stall s
+            where s.queue_id = v_queue.queue_id and s.message_id = any (v_set.list);
             perform pgq._admit_heads(
                 v_queue, pgq._join_groups(v_queue.queue_id, v_set.list, v_set.failures),
                 v_set.failures, v_now);

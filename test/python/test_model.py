@@ -2,10 +2,11 @@
 
 The model knows what a message may do: become ready when it is due, come back when its lease has
 expired, die after its last attempt or when its time is over; all else only because somebody has
-said so. Before and after every operation the state is read, on the connection itself and by an
+said so. Of an ordering group one message at a time is under way, and of those that wait the lowest
+id is next. Before and after every operation the state is read, on the connection itself and by an
 observer who sees what is committed: every difference has to be one that the model allows. So a
-message that is lost, doubled, held twice or counted wrongly shows at once, with the steps that led
-there.
+message that is lost, doubled, held twice, out of turn or counted wrongly shows at once, with the
+steps that led there.
 """
 
 from __future__ import annotations
@@ -81,6 +82,10 @@ picks = st.integers(0, 10**6)
 delays = st.sampled_from([None, None, None, 1, 30])
 expiries = st.sampled_from([None, None, None, 5, 60])
 priorities = st.sampled_from([0, 0, 0, 5, -1])
+GROUPS = [None, None, "g", "h"]
+groups = st.sampled_from(GROUPS)
+
+UNDER_WAY = ("ready", "scheduled", "leased")
 
 
 def matches(document: dict[str, Any] | None, found: dict[str, Any]) -> bool:
@@ -104,6 +109,9 @@ class Facts:
     priority: int
     headers: dict[str, Any]
     expires: float | None
+    group: str | None = None
+    # When it is to be delivered, if that is not at once.
+    due: float | None = None
     revived: bool = False
     # It has been nowhere else than among the ready.
     fresh: bool = True
@@ -150,10 +158,14 @@ class Model(RuleBasedStateMachine):
         lanes=st.sampled_from([[], ["k"], ["z", "k"]]),
         set_size=st.integers(1, 4),
         on_expiry=st.sampled_from(["dead_letter", "discard"]),
+        on_dead=st.sampled_from(["release", "block"]),
     )
-    def begin(self, lanes: list[str], set_size: int, on_expiry: str) -> None:
+    def begin(self, lanes: list[str], set_size: int, on_expiry: str, on_dead: str) -> None:
         self.queue = f"q{next(self.numbers)}"
         self.on_expiry = on_expiry
+        # What is under way of a group keeps the others waiting; so does a dead letter that blocks.
+        self.heads = (*UNDER_WAY, "dead") if on_dead == "block" else UNDER_WAY
+        self.stalled: set[str] = set()
         self.paused = False
         self.laned = bool(lanes)
         self.wanted: dict[str, Any] | None = {"k": 0}
@@ -167,8 +179,8 @@ class Model(RuleBasedStateMachine):
         self.observer.execute(
             "select pgq.create_queue(%s, lane_keys => %s, lease => %s * interval '1 s',"
             " max_attempts => %s, backoff => '2 s', retention => '0', set_size => %s,"
-            " on_expiry => %s)",
-            [self.queue, lanes, LEASE, MAX_ATTEMPTS, set_size, on_expiry],
+            " on_expiry => %s, on_dead => %s)",
+            [self.queue, lanes, LEASE, MAX_ATTEMPTS, set_size, on_expiry, on_dead],
         )
         self.observer.execute(
             "select pgq.subscribe(%s, %s, %s::jsonb)",
@@ -201,6 +213,14 @@ class Model(RuleBasedStateMachine):
         assert len(found) == len(rows), "a message is in two places"
         return found
 
+    def stalls(self, conn: psycopg.Connection) -> set[str]:
+        """The groups that a publisher held when their head was done: a later claim moves them."""
+        rows = conn.execute(
+            "select group_key from pgq.group_stall join pgq.queue using (queue_id) where name = %s",
+            [self.queue],
+        )
+        return {row[0] for row in rows}
+
     def fate(self, message_id: int, place: Place, facts: Facts) -> list[Place | None]:
         """All that may become of a message by itself, up to now."""
         now, fates, i = self.now(), [place], 0
@@ -208,7 +228,10 @@ class Model(RuleBasedStateMachine):
         while i < len(fates):
             at, i = fates[i], i + 1
             due = at.until is not None and at.until <= now
-            if at.state == "leased" and due:
+            if at.state == "waiting":  # its turn may have come
+                later = facts.due is not None and facts.due > now
+                fates.append(Place("scheduled", 0, facts.due) if later else Place("ready", 0))
+            elif at.state == "leased" and due:
                 fates.append(Place("ready" if at.attempt < MAX_ATTEMPTS else "dead", at.attempt))
             elif at.state == "scheduled" and due:
                 fates.append(Place("ready", at.attempt))
@@ -245,6 +268,33 @@ class Model(RuleBasedStateMachine):
             assert any(same(now_is, place) for place in expected), (
                 f"message {message_id} was {was}, is {now_is}, may be {expected}"
             )
+        if not session.repeatable:  # else it may look at a past that others have changed
+            self.judge_groups(session, before, after)
+
+    def members(self, view: View, facts: dict[int, Facts], *states: str) -> dict[str, list[int]]:
+        """The messages of each group that are in one of these states, in order."""
+        found: dict[str, list[int]] = {}
+        for message_id in sorted(view):
+            group = facts[message_id].group
+            if group is not None and view[message_id].state in states:
+                found.setdefault(group, []).append(message_id)
+        return found
+
+    def judge_groups(self, session: Session, before: View, after: View) -> None:
+        """Who left the line were the first in it, and came after who was under way."""
+        facts = self.known(session)
+        for group, line in self.members(before, facts, "waiting").items():
+            left = [m for m in line if after.get(m, Place("gone", 0)).state != "waiting"]
+            assert left == line[: len(left)], f"group {group} was {line}, left by {left}"
+        self.sound_groups(session.conn, after, facts)
+
+    def sound_groups(self, conn: psycopg.Connection, view: View, facts: dict[int, Facts]) -> None:
+        """One of a group at a time, and not none while others wait."""
+        heads = self.members(view, facts, *self.heads)
+        for group, found in heads.items():
+            assert len(found) == 1, f"of group {group} are under way: {found}"
+        idle = self.members(view, facts, "waiting").keys() - heads.keys()
+        assert not idle or idle <= self.stalls(conn), f"these groups wait for nobody: {idle}"
 
     def perform(
         self, session: Session, statement: str, arguments: list[Any], *allowed: str
@@ -256,6 +306,7 @@ class Model(RuleBasedStateMachine):
             codes.add("55P03")  # somebody else has it
         if session.repeatable:
             codes |= {"40001"}
+        self.stalled = self.stalls(session.conn)
         try:
             return session.conn.execute(statement, arguments).fetchall()
         except psycopg.Error as error:
@@ -313,7 +364,14 @@ class Model(RuleBasedStateMachine):
 
     # Publishing
 
-    @rule(which=connections, header=headers, priority=priorities, delay=delays, expiry=expiries)
+    @rule(
+        which=connections,
+        header=headers,
+        priority=priorities,
+        delay=delays,
+        expiry=expiries,
+        group=groups,
+    )
     def publish(
         self,
         which: int,
@@ -321,15 +379,18 @@ class Model(RuleBasedStateMachine):
         priority: int,
         delay: int | None,
         expiry: int | None,
+        group: str | None,
     ) -> None:
         session = self.sessions[which]
         before = self.view(session.conn)
         rows = self.attempt(
             session,
-            "select pgq.publish(%s, '1', %s::jsonb, %s, %s * interval '1 s', %s * interval '1 s')",
-            [self.queue, json.dumps(header), priority, delay, expiry],
+            "select pgq.publish(%s, '1', %s::jsonb, %s, %s * interval '1 s', %s * interval '1 s',"
+            " group_key => %s)",
+            [self.queue, json.dumps(header), priority, delay, expiry, group],
         )
-        self.published(session, before, [row[0] for row in rows], [header], priority, delay, expiry)
+        ids = [row[0] for row in rows]
+        self.published(session, before, ids, [header], priority, delay, expiry, [group])
 
     @rule(
         which=connections,
@@ -337,6 +398,7 @@ class Model(RuleBasedStateMachine):
         priority=priorities,
         delay=delays,
         expiry=expiries,
+        chosen=st.lists(groups, min_size=1, max_size=3),
         insert=st.booleans(),
     )
     def publish_batch(
@@ -346,28 +408,35 @@ class Model(RuleBasedStateMachine):
         priority: int,
         delay: int | None,
         expiry: int | None,
+        chosen: list[str | None],
         insert: bool,
     ) -> None:
+        """Publish many: of several groups by INSERT, of one by the function."""
         session = self.sessions[which]
         before = self.view(session.conn)
+        wanted = [chosen[i % len(chosen) if insert else 0] for i in range(len(batch))]
         if insert:
             statement = (
                 "insert into pgq.message"
-                " (topic, payload, headers, priority, deliver_at, expires_at)"
+                " (topic, payload, headers, priority, deliver_at, expires_at, group_key)"
                 " select %s, '1', h, %s, pgq.now() + %s * interval '1 s',"
-                " pgq.now() + %s * interval '1 s' from unnest(%s::jsonb[]) h returning id"
+                " pgq.now() + %s * interval '1 s', g"
+                " from unnest(%s::jsonb[], %s::text[]) u (h, g) returning id"
             )
-            arguments = [self.queue, priority, delay, expiry, [json.dumps(h) for h in batch]]
+            arguments = [
+                self.queue, priority, delay, expiry, [json.dumps(h) for h in batch], wanted,
+            ]  # fmt: skip
         else:
             statement = (
                 "select * from pgq.publish_batch(%s, array_fill('1'::jsonb, array[%s]),"
-                " %s::jsonb[], %s, %s * interval '1 s', %s * interval '1 s')"
+                " %s::jsonb[], %s, %s * interval '1 s', %s * interval '1 s', group_key => %s)"
             )
             arguments = [
                 self.queue, len(batch), [json.dumps(h) for h in batch], priority, delay, expiry,
+                wanted[0],
             ]  # fmt: skip
-        rows = self.attempt(session, statement, arguments)
-        self.published(session, before, [row[0] for row in rows], batch, priority, delay, expiry)
+        ids = [row[0] for row in self.attempt(session, statement, arguments)]
+        self.published(session, before, ids, batch, priority, delay, expiry, wanted)
 
     def attempt(self, session: Session, statement: str, arguments: list[Any]) -> list[Any]:
         try:
@@ -384,15 +453,38 @@ class Model(RuleBasedStateMachine):
         priority: int,
         delay: int | None,
         expiry: int | None,
+        wanted: list[str | None],
     ) -> None:
         if not ids:
             return  # refused
         now = self.now()
-        place = Place("scheduled", 0, now + delay) if delay else Place("ready", 0)
+        due = now + delay if delay else None
+        place = Place("scheduled", 0, due) if delay else Place("ready", 0)
         expires = None if expiry is None else now + expiry
-        for message_id, header in zip(ids, batch, strict=True):
-            session.facts[message_id] = Facts(priority, header, expires, fresh=not delay)
-        self.done(session, before, dict.fromkeys(ids, place))
+        for message_id, header, group in zip(ids, batch, wanted, strict=True):
+            session.facts[message_id] = Facts(
+                priority, header, expires, group, due, fresh=not delay
+            )
+        self.done(session, before, self.lined_up(session, before, ids, place))
+
+    def lined_up(
+        self, session: Session, before: View, ids: list[int], place: Place
+    ) -> dict[int, Place | None]:
+        """Where messages come: of a group the first, if nobody is before it; the others wait."""
+        facts = self.known(session)
+        rest = {m: p for m, p in before.items() if m not in ids}
+        busy = set(self.members(rest, facts, *self.heads))
+        after = self.view(session.conn) if session.repeatable or self.stalled else {}
+        said: dict[int, Place | None] = {}
+        for message_id in sorted(ids):
+            group = facts[message_id].group
+            waits = group in busy
+            if group is not None:
+                busy.add(group)
+                if session.repeatable or group in self.stalled:  # then it may be or not
+                    waits = message_id in after and after[message_id].state == "waiting"
+            said[message_id] = Place("waiting", 0) if waits else place
+        return said
 
     @rule(which=connections, batch=st.lists(headers, min_size=1, max_size=4))
     def publish_elsewhere(self, which: int, batch: list[dict[str, Any]]) -> None:
@@ -470,14 +562,16 @@ class Model(RuleBasedStateMachine):
             said[message_id] = Place("leased", attempt, self.now() + LEASE, lease)
             if lease not in self.leases:
                 self.leases.append(lease)
+        # Whose turn came during the claim, because the head of its group had expired, comes late.
+        ordered = [row for row in rows if before[row[1]].state != "waiting"]
         if not self.laned:
             # Of one priority what is fresh comes in the order in which it was published.
-            fresh = [(-row[2], row[1]) for row in rows if facts[row[1]].fresh]
+            fresh = [(-row[2], row[1]) for row in ordered if facts[row[1]].fresh]
             assert fresh == sorted(fresh), "out of order"
         for message_id in said:
             facts[message_id].fresh = False
         # Of one priority the sets are in order, and sets of a batch may overlap.
-        assert [row[2] for row in rows] == sorted((row[2] for row in rows), reverse=True)
+        assert [row[2] for row in ordered] == sorted((row[2] for row in ordered), reverse=True)
         if self.paused and not session.repeatable:
             assert not rows, "delivered while paused"
         after = self.done(session, before, said)
@@ -491,8 +585,12 @@ class Model(RuleBasedStateMachine):
                 and (place.state == "ready" or (not rows and self.available(message_id, place)))
             ]
             assert not missed, f"not found: {missed}"
+            if not rows:  # then it has looked after the queue
+                assert not self.stalls(session.conn), "a group was not moved on"
 
     def available(self, message_id: int, place: Place) -> bool:
+        if place.state == "waiting":
+            return False
         fates = self.fate(message_id, place, self.facts.get(message_id) or Facts(0, {}, None))
         return any(p is not None and p.state == "ready" for p in fates)
 
@@ -606,7 +704,12 @@ class Model(RuleBasedStateMachine):
 
     # Dead letters
 
-    @rule(which=connections, document=filters, n=st.sampled_from([None, 1, 3]), keep=st.booleans())
+    @rule(
+        which=connections,
+        document=st.none() | filters,
+        n=st.sampled_from([None, 1, 3]),
+        keep=st.booleans(),
+    )
     def dead_letters(
         self, which: int, document: dict[str, Any] | None, n: int | None, keep: bool
     ) -> None:
@@ -638,7 +741,9 @@ class Model(RuleBasedStateMachine):
                 expires = facts[m].expires
                 if expires is not None and expires <= self.now():
                     facts[m].revived = True
-        self.done(session, before, dict.fromkeys(moved, Place("ready", 0) if keep else None))
+            self.done(session, before, self.lined_up(session, before, moved, Place("ready", 0)))
+        else:
+            self.done(session, before, dict.fromkeys(moved))
 
     # Policy, upkeep, time
 
@@ -712,6 +817,7 @@ class Model(RuleBasedStateMachine):
         if not hasattr(self, "queue"):
             return
         assert self.view(self.observer) == self.committed
+        self.sound_groups(self.observer, self.committed, self.facts)
         self.steps += 1
         if self.steps % 5 == 0:
             self.check()
@@ -720,11 +826,12 @@ class Model(RuleBasedStateMachine):
         problems = self.observer.execute("select * from pgq.check()").fetchall()
         assert problems == []
         counted = self.observer.execute(
-            "select ready, scheduled, leased, dead, exact from pgq.queue_stats where queue = %s",
+            "select ready, scheduled, leased, dead, waiting, exact from pgq.queue_stats"
+            " where queue = %s",
             [self.queue],
         ).fetchone()
         states = Counter(place.state for place in self.committed.values())
-        expected = [states[state] for state in ("ready", "scheduled", "leased", "dead")]
+        expected = [states[state] for state in ("ready", "scheduled", "leased", "dead", "waiting")]
         assert counted == (*expected, True), "statistics say otherwise"
 
     def teardown(self) -> None:
@@ -742,17 +849,20 @@ class Model(RuleBasedStateMachine):
     def drain(self) -> None:
         """Whatever has happened, all that is not dead can be delivered in the end."""
         self.pause(pause=False)
-        ends: Counter[str] = Counter()
         for _ in range(100):
             self.wait(seconds=400)
             lease = self.observer.execute(
                 "select max(lease_id), count(*) from pgq.claim(%s, n => 10)", [self.queue]
             ).fetchone()
             assert lease is not None
-            if lease[0] is None:
+            if lease[0] is not None:
+                self.observer.execute("select pgq.ack(%s)", [lease[0]])
+                continue
+            # A dead letter may be all that others wait for.
+            waiting = self.members(self.view(self.observer), self.facts, "waiting")
+            if not waiting or self.heads == UNDER_WAY:
                 break
-            ends["acked"] += lease[1]
-            self.observer.execute("select pgq.ack(%s)", [lease[0]])
+            self.observer.execute("select pgq.discard(%s)", [self.queue])
         self.committed = self.view(self.observer)
         assert {place.state for place in self.committed.values()} <= {"dead"}
 
@@ -780,8 +890,14 @@ def test_random_operations_keep_the_promises(connect: Connect) -> None:
     )
 
 
-def walk(machine: Model, chance: random.Random, steps: int) -> None:
-    """Many steps that mostly publish and consume, where the rules above wander more widely."""
+def walk(machine: Model, chance: random.Random, steps: int, *, grouped: bool) -> None:
+    """Many steps that mostly publish and consume, where the rules above wander more widely.
+
+    :param grouped: whether most messages are of a group, and many of them die and come back.
+    """
+    # Lanes and filters are remembered by much that is alike, groups go wrong by what meets.
+    chosen = ["g", "g", "h", None] if grouped else GROUPS
+    deaths = 2 if grouped else 0.5
 
     def header() -> dict[str, Any]:
         return {"k": chance.randrange(3), "z": chance.choice("ab")}
@@ -806,7 +922,9 @@ def walk(machine: Model, chance: random.Random, steps: int) -> None:
 
     def settle() -> None:
         if machine.leases:
-            how = chance.choice(["ack"] * 5 + ["nack"] * 3 + ["release", "bury", "extend"])
+            how = chance.choice(
+                ["ack"] * 5 + ["nack"] * 3 + ["release", "bury", "extend"] + ["bury"] * 5 * grouped
+            )
             part = chance.choice([None, chance.randrange(32)])
             machine.settle(which(), chance.randrange(99), part, how, chance.choice([None, 0, 0, 5]))
 
@@ -816,11 +934,12 @@ def walk(machine: Model, chance: random.Random, steps: int) -> None:
         machine.alter(lanes, chance.choice([None, 1, 3, 6]), paused)
 
     choices: dict[Callable[[], None], float] = {
-        lambda: machine.publish(which(), header(), *some()): 2,
+        lambda: machine.publish(which(), header(), *some(), chance.choice(chosen)): 2,
         lambda: machine.publish_batch(
             which(),
             [header() for _ in range(chance.randrange(1, 8))],
             *some(),
+            chance.choices(chosen, k=2),
             chance.random() < 0.5,
         ): 2,
         lambda: machine.publish_once(which(), chance.choice("ab")): 0.5,
@@ -834,7 +953,7 @@ def walk(machine: Model, chance: random.Random, steps: int) -> None:
             chance.choice([None, {"k": 0}]),
             chance.choice([None, 2]),
             chance.random() < 0.8,
-        ): 0.5,
+        ): deaths,
         alter: 0.5,
         lambda: machine.publish_elsewhere(which(), [header() for _ in range(3)]): 1,
         lambda: machine.alter_filter(chance.choice([None, {"k": 0}, {"z": "a"}])): 0.5,
@@ -859,8 +978,9 @@ def test_long_walks_keep_the_promises(connect: Connect) -> None:
             chance.choice([[], [], ["k"]]),
             chance.randrange(1, 5),
             chance.choice(["dead_letter", "discard"]),
+            chance.choice(["release", "block"]),
         )
-        walk(machine, chance, 200)
+        walk(machine, chance, 200, grouped=seed % 2 == 1)
         remembered += machine.observer.execute("select from pgq.filter_scan").rowcount
         machine.teardown()
     assert remembered or WALKS < 5, "no filter has remembered anything"

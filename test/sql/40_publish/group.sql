@@ -184,6 +184,27 @@ select pgq.discard('q');
 select is(pg_temp.drain(10), 'a2', 'until it is discarded');
 select pgq.alter_queue('q', on_dead => 'release');
 
+-- replayed together after they had died one by one, with other pasts and other groups between
+select pg_temp.send('a1', 'b1', 'a2', 'b2');
+select t.take('q', n => 2), pgq.nack(pg_temp.lease(), delay => '0', error => 'z');
+select t.take('q', n => 2), pgq.bury(pg_temp.lease(), error => 'z');
+select t.advance('1 s');
+select t.take('q', n => 2), pgq.bury(pg_temp.lease(), error => 'a');
+select t.held('q', 'dead');
+select is(pgq.replay('q'), 4, 'two groups that died one by one are replayed');
+select is(t.held('q', 'ready'), 'a1 b1', 'the first of each comes first, whatever its past');
+select is(pg_temp.drain(10), 'a1 b1, a2 b2', 'and the others after it');
+
+-- what is replayed before its time can still expire, in line too
+select pgq.publish('q', '"a1"', group_key => 'a', expires_in => '5 s'),
+       pgq.publish('q', '"u1"', expires_in => '5 s');
+select t.take('q', n => 2), pgq.bury(pg_temp.lease());
+select pg_temp.send('a2');
+select is(pgq.replay('q'), 2, 'replayed before their time is over');
+select is(t.held('q', 'waiting'), 'a1', 'one of them stands in line');
+select t.advance('5 s');
+select is(pg_temp.drain(10), 'a2', 'and both expire');
+
 -- delays
 select pgq.publish('q', '"a1"', group_key => 'a', delay => '1 min'),
        pgq.publish('q', '"a2"', group_key => 'a'),
