@@ -404,6 +404,8 @@ comment on column pgq.dead_letter.client is 'Address of the last holder; null fo
 comment on column pgq.dead_letter.replay_count is 'How often it was replayed and came back.';
 comment on column pgq.dead_letter.replayed_at is 'When it was last replayed.';
 revoke all on table pgq.dead_letter from public;
+-- See the policy "consumer". Here, because enabling it again would lock the table at every upgrade.
+alter table pgq.dead_letter enable row level security;
 
 -- sql/10_schema/20_filter.sql
 
@@ -5738,16 +5740,19 @@ revoke all on function pgq._empty_slot(int, interval) from public;
 
 -- How long to wait for the lock on a slot that could have been emptied since then: everybody else
 -- waits for as long. Where a short patience is always in vain, because claims are parts of longer
--- transactions, the log must not grow for ever. Well below deadlock_timeout.
+-- transactions, the log must not grow for ever. Well below deadlock_timeout, so that who waits for
+-- this lock and holds another never ends as the victim of a deadlock.
 create function pgq._era_patience(since timestamptz, retention interval)
 returns interval
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return interval '50 ms' * least(10, 1 + 10 * coalesce(
-        greatest(date_part('epoch', pgq.now() - since), 0)
-        / greatest(date_part('epoch', retention), 60), 0));
+    return least(
+        current_setting('deadlock_timeout')::interval / 3,
+        interval '50 ms' * least(10, 1 + 10 * coalesce(
+            greatest(date_part('epoch', pgq.now() - since), 0)
+            / greatest(date_part('epoch', retention), 60), 0)));
 end
 $$;
 comment on function pgq._era_patience(timestamptz, interval) is
@@ -5794,6 +5799,8 @@ begin
         -- An era's messages are old enough when the era after it is. Who archives them has a while
         -- longer for it.
         if emptying then
+            -- One at a time: who holds one slot and waits for another ends in a deadlock with
+            -- those who read the log.
             v_due := array(
                 select e.slot from pgq.era e join pgq.era n on n.number = e.number + 1
                 where e.number < v_number and e.emptied_at is null
@@ -5801,7 +5808,8 @@ begin
                   and (e.archived_at is not null or not exists (
                       select from pgq.archive a
                       where n.started_at + v_retention + a.wait > _turn_eras.now))
-                  and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now);
+                  and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now
+                order by e.number limit 1);
         end if;
         v_over := v_started + v_retention <= now
             and not exists (select from pgq.era e
@@ -8633,8 +8641,6 @@ revoke all on table pgq._visible_queue from public;
 
 -- Who may consume a queue may look at its dead letters. Functions of pgq run as the table's owner,
 -- for whom there is no row security.
-alter table pgq.dead_letter enable row level security;
-
 do $$
 begin
     if not exists (select from pg_catalog.pg_policy

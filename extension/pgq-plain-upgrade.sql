@@ -23,6 +23,45 @@ begin
     end if;
     perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     execute $pgq_script$
+-- sql/01_lock.sql
+
+-- Opens every upgrade: takes what it needs exclusively at once, or nothing. An upgrade that waited
+-- for one thing and held another would end in a deadlock with whoever has them in another order;
+-- this one lets go after a tenth of a second, so nobody waits for it for longer than that.
+do $$
+declare
+    v_timeout text := pg_catalog.current_setting('lock_timeout');
+    v_deadline timestamptz := pg_catalog.clock_timestamp() + interval '1 min';
+    v_view regclass;
+begin
+    loop
+        begin
+            perform pg_catalog.set_config('lock_timeout', '100ms', true);
+            -- For the trigger, and for the views: resetting what is not set only locks them.
+            lock table only pgq.message in share row exclusive mode;
+            for v_view in
+                select c.oid from pg_catalog.pg_class c
+                where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'v' order by c.oid
+            loop
+                execute pg_catalog.format('alter view %s reset (check_option)', v_view);
+            end loop;
+            exit;
+        exception
+            when lock_not_available or deadlock_detected then
+                if pg_catalog.clock_timestamp() > v_deadline then
+                    raise exception 'pgq is in use by a long transaction'
+                        using errcode = 'lock_not_available',
+                              hint = 'Nothing has changed. End the transaction (pg_locks shows it) '
+                                     'and upgrade again.';
+                end if;
+                perform pg_catalog.pg_sleep(0.1 + pg_catalog.random() / 10);
+        end;
+    end loop;
+    perform pg_catalog.set_config('lock_timeout', v_timeout, true);
+end
+$$;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/20_filter/00_filter_error.sql
 
 -- Refuses a filter document: what is wrong, where in the document, and what to write instead.
@@ -5093,16 +5132,19 @@ $pgq_script$;
 
 -- How long to wait for the lock on a slot that could have been emptied since then: everybody else
 -- waits for as long. Where a short patience is always in vain, because claims are parts of longer
--- transactions, the log must not grow for ever. Well below deadlock_timeout.
+-- transactions, the log must not grow for ever. Well below deadlock_timeout, so that who waits for
+-- this lock and holds another never ends as the victim of a deadlock.
 create or replace function pgq._era_patience(since timestamptz, retention interval)
 returns interval
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return interval '50 ms' * least(10, 1 + 10 * coalesce(
-        greatest(date_part('epoch', pgq.now() - since), 0)
-        / greatest(date_part('epoch', retention), 60), 0));
+    return least(
+        current_setting('deadlock_timeout')::interval / 3,
+        interval '50 ms' * least(10, 1 + 10 * coalesce(
+            greatest(date_part('epoch', pgq.now() - since), 0)
+            / greatest(date_part('epoch', retention), 60), 0)));
 end
 $$;
 comment on function pgq._era_patience(timestamptz, interval) is
@@ -5151,6 +5193,8 @@ begin
         -- An era's messages are old enough when the era after it is. Who archives them has a while
         -- longer for it.
         if emptying then
+            -- One at a time: who holds one slot and waits for another ends in a deadlock with
+            -- those who read the log.
             v_due := array(
                 select e.slot from pgq.era e join pgq.era n on n.number = e.number + 1
                 where e.number < v_number and e.emptied_at is null
@@ -5158,7 +5202,8 @@ begin
                   and (e.archived_at is not null or not exists (
                       select from pgq.archive a
                       where n.started_at + v_retention + a.wait > _turn_eras.now))
-                  and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now);
+                  and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now
+                order by e.number limit 1);
         end if;
         v_over := v_started + v_retention <= now
             and not exists (select from pgq.era e
@@ -8046,8 +8091,6 @@ revoke all on table pgq._visible_queue from public;
 
 -- Who may consume a queue may look at its dead letters. Functions of pgq run as the table's owner,
 -- for whom there is no row security.
-alter table pgq.dead_letter enable row level security;
-
 do $$
 begin
     if not exists (select from pg_catalog.pg_policy

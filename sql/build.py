@@ -8,7 +8,7 @@ What is built, for the version V named by extension/pgq.control:
 
     pgq--V.sql               CREATE EXTENSION: the guard and all chapters, without "or replace"
     pgq--OLD--V.sql          ALTER EXTENSION UPDATE, for each OLD that sql/upgrade can start from:
-                             the hand-written deltas from OLD to V, then all code again
+                             all locks, the hand-written deltas from OLD to V, then all code again
     pgq-plain.sql            the objects of pgq--V.sql for servers without file access
     pgq-plain-upgrade.sql    brings any older plain installation to V
 
@@ -186,6 +186,7 @@ def build(root: Path) -> dict[str, str]:
     """Return the built scripts: their text by file name."""
     version = read_version(root)
     guard = (root / "sql" / "00_guard.sql").read_text(encoding="utf-8").strip() + "\n"
+    lock = (root / "sql" / "01_lock.sql").read_text(encoding="utf-8").strip() + "\n"
     sources = read_sources(root, version)
     code = [source for source in sources if not source.is_state]
     chains = read_deltas(root, version)
@@ -199,7 +200,7 @@ def build(root: Path) -> dict[str, str]:
     replay = [titled(source, source.text) for source in code]
     for old, chain in chains.items():
         deltas = [titled(source, source.text) for source in chain]
-        scripts[f"pgq--{old}--{version}.sql"] = "\n".join([head, *deltas, *replay])
+        scripts[f"pgq--{old}--{version}.sql"] = "\n".join([head, lock, *deltas, *replay])
 
     scripts["pgq-plain.sql"] = PLAIN_INSTALL.format(
         version=version,
@@ -207,7 +208,7 @@ def build(root: Path) -> dict[str, str]:
         steps="\n".join(execute(s, without_extension(first_time(s))) for s in sources),
     )
     order = sorted(chains, key=lambda old: -len(chains[old]))
-    steps = []
+    steps = [execute(Source("sql/01_lock.sql", 0, lock), lock)]
     for old in order:
         delta = chains[old][0]
         new = Path(delta.path).stem.split("--")[1]

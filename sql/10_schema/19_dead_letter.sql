@@ -46,3 +46,5 @@ comment on column pgq.dead_letter.client is 'Address of the last holder; null fo
 comment on column pgq.dead_letter.replay_count is 'How often it was replayed and came back.';
 comment on column pgq.dead_letter.replayed_at is 'When it was last replayed.';
 revoke all on table pgq.dead_letter from public;
+-- See the policy "consumer". Here, because enabling it again would lock the table at every upgrade.
+alter table pgq.dead_letter enable row level security;

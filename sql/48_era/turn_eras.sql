@@ -22,6 +22,8 @@ begin
         -- An era's messages are old enough when the era after it is. Who archives them has a while
         -- longer for it.
         if emptying then
+            -- One at a time: who holds one slot and waits for another ends in a deadlock with
+            -- those who read the log.
             v_due := array(
                 select e.slot from pgq.era e join pgq.era n on n.number = e.number + 1
                 where e.number < v_number and e.emptied_at is null
@@ -29,7 +31,8 @@ begin
                   and (e.archived_at is not null or not exists (
                       select from pgq.archive a
                       where n.started_at + v_retention + a.wait > _turn_eras.now))
-                  and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now);
+                  and coalesce(e.retry_at, _turn_eras.now) <= _turn_eras.now
+                order by e.number limit 1);
         end if;
         v_over := v_started + v_retention <= now
             and not exists (select from pgq.era e

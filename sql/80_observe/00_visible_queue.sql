@@ -13,8 +13,6 @@ revoke all on table pgq._visible_queue from public;
 
 -- Who may consume a queue may look at its dead letters. Functions of pgq run as the table's owner,
 -- for whom there is no row security.
-alter table pgq.dead_letter enable row level security;
-
 do $$
 begin
     if not exists (select from pg_catalog.pg_policy

@@ -6,7 +6,9 @@ import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -100,6 +102,7 @@ def different(one: list[str], other: list[str]) -> list[str]:
 
 def run_sources(conn: psycopg.Connection) -> None:
     """Run the code chapters one file after the other, as a developer would with psql."""
+    conn.execute((ROOT / "sql" / "01_lock.sql").read_bytes())
     for source in build.read_sources(ROOT, __version__):
         if not source.is_state:
             conn.execute(source.text.encode())
@@ -246,6 +249,29 @@ def test_the_next_version_is_reached_by_a_plain_upgrade(
     install_plain(upgraded)
     upgraded.execute((next_version / "extension" / "pgq-plain-upgrade.sql").read_bytes())
     assert different(fingerprint(fresh), fingerprint(upgraded)) == []
+
+
+def test_an_upgrade_lets_go_of_what_it_has_while_it_waits(
+    here: embedded.Server, database: Database
+) -> None:
+    """A transaction looks at a view, which the upgrade wants, and then publishes: no deadlock."""
+    conn = database("upgraded")
+    conn.execute("create extension pgq")
+    conn.execute("select pgq.create_queue('q')")
+    with (
+        psycopg.connect(here.dsn("upgraded")) as user,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        user.execute("select * from pgq.queue_stats")
+        upgrade = thread.submit(conn.execute, f"alter extension pgq update to '{NEXT}'".encode())
+        time.sleep(0.5)
+        user.execute("select * from pgq.dead_letter")
+        user.execute("select pgq.publish('q', '1')")
+        assert not upgrade.done()
+        user.commit()
+        upgrade.result(30)
+    assert conn.execute("select pgq.new_in_next()").fetchone() == (0,)
+    assert conn.execute("show lock_timeout").fetchone() == ("0",)
 
 
 def test_an_upgrade_under_load_loses_nothing(next_version: Path, tmp_path: Path) -> None:
