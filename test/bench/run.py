@@ -27,8 +27,8 @@ from harness.paths import CACHE, ROOT
 
 # In the order of the report.
 MODULES = (
-    *("cost", "batches", "skytools", "peers", "client", "backlog", "filters", "stages", "place"),
-    *("snapshot", "connections", "wakeup", "notify", "fanout", "growth", "soak", "relay"),
+    *("cost", "batches", "single", "skytools", "peers", "client", "backlog", "filters", "stages"),
+    *("place", "snapshot", "connections", "wakeup", "notify", "fanout", "growth", "soak", "relay"),
     "spark",
 )
 PUBLISHED = ROOT / "extension" / "benchmark.md"

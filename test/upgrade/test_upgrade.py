@@ -251,6 +251,17 @@ def test_the_next_version_is_reached_by_a_plain_upgrade(
     assert different(fingerprint(fresh), fingerprint(upgraded)) == []
 
 
+def test_an_upgrade_keeps_a_constraint_of_ones_own(database: Database) -> None:
+    conn = database("upgraded")
+    conn.execute("create extension pgq")
+    conn.execute("select pgq.create_queue('q')")
+    conn.execute("alter table pgq.message add constraint mine check (sender is not null) not valid")
+    conn.execute(f"alter extension pgq update to '{NEXT}'".encode())
+    with pytest.raises(psycopg.errors.CheckViolation):
+        conn.execute("select pgq.publish('q', '1')")
+    conn.execute("select pgq.publish('q', '1', sender => 'me')")
+
+
 def test_an_upgrade_lets_go_of_what_it_has_while_it_waits(
     here: embedded.Server, database: Database
 ) -> None:
