@@ -1,5 +1,5 @@
--- What a filtered claim leaves as it is, what one without a filter never looks at, and what a filter
--- costs only the first time.
+-- What a filtered claim leaves as it is, what one without a filter never looks at, and what a
+-- filter costs only the first time.
 begin;
 select no_plan();
 select t.at(now());
