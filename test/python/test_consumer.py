@@ -507,12 +507,15 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.unpooled("LISTEN needs a session")
+@pytest.mark.parametrize("document", [None, {"type": "paid"}])
 def test_an_idle_consumer_asks_nothing_and_is_woken_at_once(
-    orders: pgq.PooledClient, db: psycopg.Connection
+    orders: pgq.PooledClient, db: psycopg.Connection, document: dict[str, Any] | None
 ) -> None:
     took: list[float] = []
     handler = Handler(lambda message: took.append(time.time() - message.payload))
-    with pgq.Consumer(orders, "orders", handler):
+    hour = timedelta(hours=1)
+    options: dict[str, Any] = {"filter": document, "poll_interval": hour, "idle_timeout": hour}
+    with pgq.Consumer(orders, "orders", handler, **options):
         wait_for(lambda: db.execute("select 1 from pgq.waiter where armed").fetchone())
         time.sleep(0.6)
         asked = db.execute(
@@ -520,7 +523,7 @@ def test_an_idle_consumer_asks_nothing_and_is_woken_at_once(
             " and datname = current_database() and clock_timestamp() - query_start < '0.4 s'"
         ).fetchall()
         assert asked == []
-        orders.publish("orders", time.time())
+        orders.publish("orders", time.time(), headers={"type": "paid"})
         wait_for(lambda: took, 5)
     assert took[0] < 0.5
 

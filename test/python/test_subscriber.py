@@ -73,6 +73,24 @@ def test_subscribers_hear_what_they_asked_for_once_whoever_wrote_it(
     assert sorted(heard["amount"] for heard in rich.heard) == [200, 300]
 
 
+def test_of_what_is_gone_before_it_is_fetched_nobody_hears(
+    client: pgq.PooledClient, db: psycopg.Connection
+) -> None:
+    ear = Ear("ear")
+    with SubscriptionManager(client) as manager:
+        manager.subscribe("news", ear)
+        client.publish("news", "first")
+        wait_for(lambda: ear.heard)
+        client.pause("ear")
+        client.publish("news", "gone", expires_in=timedelta(milliseconds=1))
+        client.publish("news", "last")
+        time.sleep(0.1)
+        client.resume("ear")
+        wait_for(lambda: len(ear.heard) > 1)
+    assert ear.heard == ["first", "last"]
+    assert db.execute("select reason from pgq.dead_letter").fetchall() == [("expired",)]
+
+
 def test_a_subscriber_that_raises_disturbs_no_other(client: pgq.PooledClient) -> None:
     ears = [Ear("first"), Ear("middle", fail=True), Ear("last")]
     with SubscriptionManager(client) as manager:

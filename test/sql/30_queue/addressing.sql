@@ -28,6 +28,20 @@ select is(t.take('service_a', n => 10), 'a all', 'a subscription receives what i
 select is(t.take('service_b', n => 10), 'b all', 'each its own');
 select is(t.take('tricky', n => 10), 'all t', 'whatever the name');
 
+-- what SmartMessage's document tests: a message is stored, and its life is on record
+select is(pgq.subscribe('handler', 'AlertMessage'), true, 'LifeCycle: somebody subscribes');
+select pgq.publish('AlertMessage', '{"text": "fire"}', sender => 'sensor', recipient => 'station')
+    as alert \gset
+select results_eq(
+    $$select sender, recipient, payload from pgq.message where topic = 'AlertMessage'$$,
+    $$values ('sensor', 'station', '{"text": "fire"}'::jsonb)$$,
+    'StoresMessage: once, with from, to and payload');
+select count(pgq.ack(lease_id)) from pgq.claim('handler');
+select results_eq(
+    format($$select event, at is not null from pgq.history(%s)
+             where event in ('publish', 'ack') order by event desc$$, :alert),
+    $$values ('publish', true), ('ack', true)$$, 'LifeCycle: when it was published and processed');
+
 -- lists of senders and recipients: the truth table
 create temp table mail (who text, sender text, recipient text);
 insert into mail values ('a1', 'alice', 'one'), ('a2', 'alice', 'two'), ('a*', 'alice', null),
