@@ -169,6 +169,7 @@ class Model(RuleBasedStateMachine):
         self.paused = False
         self.laned = bool(lanes)
         self.wanted: dict[str, Any] | None = {"k": 0}
+        self.subscribed = True
         self.steps = 0
         self.facts: dict[int, Facts] = {}
         self.leases: list[int] = []
@@ -488,16 +489,20 @@ class Model(RuleBasedStateMachine):
 
     @rule(which=connections, batch=st.lists(headers, min_size=1, max_size=4))
     def publish_elsewhere(self, which: int, batch: list[dict[str, Any]]) -> None:
-        """Publish to the topic that the queue has subscribed to with a filter."""
+        """Publish to the topic that the queue has subscribed to with a filter, or to nobody."""
         session = self.sessions[which]
         before = self.view(session.conn)
-        rows = self.attempt(
-            session,
-            "select * from pgq.publish_batch(%s, array_fill('1'::jsonb, array[%s]), %s::jsonb[])",
-            [self.other_topic(), len(batch), [json.dumps(h) for h in batch]],
-        )
-        if not rows:
+        try:
+            rows = self.perform(
+                session,
+                "select * from"
+                " pgq.publish_batch(%s, array_fill('1'::jsonb, array[%s]), %s::jsonb[])",
+                [self.other_topic(), len(batch), [json.dumps(h) for h in batch]],
+                *([] if self.subscribed else ["QU005"]),
+            )
+        except Refused:
             return
+        assert self.subscribed, "published, and nobody receives it"
         said: dict[int, Place | None] = {}
         for (message_id,), header in zip(rows, batch, strict=True):
             if matches(self.wanted, header):
@@ -530,23 +535,36 @@ class Model(RuleBasedStateMachine):
     def claim_any(self, which: int, n: int) -> None:
         self.claim(which, None, n)
 
+    @rule(which=connections, pick=picks, document=st.none() | filters, n=st.sampled_from([1, 3]))
+    @precondition(lambda self: self.leases)
+    def claim_next(self, which: int, pick: int, document: dict[str, Any] | None, n: int) -> None:
+        """Acknowledge a lease and claim more in one call."""
+        self.claim(which, document, n, self.choose(self.sessions[which], pick, None)[0])
+
     @rule(which=connections, document=filters, n=st.sampled_from([1, 2, 3, 20]))
     def claim_some(self, which: int, document: dict[str, Any], n: int) -> None:
         self.claim(which, document, n)
 
-    def claim(self, which: int, document: dict[str, Any] | None, n: int) -> None:
+    def claim(
+        self, which: int, document: dict[str, Any] | None, n: int, done: int | None = None
+    ) -> None:
         session = self.sessions[which]
         before = self.view(session.conn)
+        ended = [m for m, p in before.items() if done is not None and p.lease == done]
         try:
             rows = self.perform(
                 session,
                 "select lease_id, id, priority, attempt, headers from"
-                " pgq.claim(%s, %s::jsonb, n => %s)",
-                [self.queue, None if document is None else json.dumps(document), n],
+                " pgq.claim(%s, %s::jsonb, n => %s, done => %s)",
+                [self.queue, None if document is None else json.dumps(document), n, done],
+                *([] if done is None else ["QU003"]),
             )
-        except Refused:
+        except Refused as refused:
+            if str(refused) == "QU003" and ended:
+                raise AssertionError("a good token was refused") from None
             return
-        said: dict[int, Place | None] = {}
+        assert done is None or ended, "a stale token was accepted"
+        said: dict[int, Place | None] = dict.fromkeys(ended)
         facts = self.known(session)
         assert len(rows) <= n
         assert len({row[0] for row in rows}) <= 1
@@ -568,8 +586,8 @@ class Model(RuleBasedStateMachine):
             # Of one priority what is fresh comes in the order in which it was published.
             fresh = [(-row[2], row[1]) for row in ordered if facts[row[1]].fresh]
             assert fresh == sorted(fresh), "out of order"
-        for message_id in said:
-            facts[message_id].fresh = False
+        for row in rows:
+            facts[row[1]].fresh = False
         # Of one priority the sets are in order, and sets of a batch may overlap.
         assert [row[2] for row in ordered] == sorted((row[2] for row in ordered), reverse=True)
         if self.paused and not session.repeatable:
@@ -777,6 +795,8 @@ class Model(RuleBasedStateMachine):
     @rule(document=st.none() | filters)
     def alter_filter(self, document: dict[str, Any] | None) -> None:
         """What is published from now on has to pass another filter; what is there stays."""
+        if not self.subscribed:
+            return
         self.change(
             "select pgq.alter_subscription(%s, %s, %s::jsonb)",
             [self.queue, self.other_topic(), None if document is None else json.dumps(document)],
@@ -787,6 +807,22 @@ class Model(RuleBasedStateMachine):
         ).fetchone()
         assert row is not None
         self.wanted = row[0]
+
+    @rule(document=filters)
+    def resubscribe(self, document: dict[str, Any]) -> None:
+        """End the subscription, or begin it anew: what is there stays."""
+        arguments = [self.queue, self.other_topic()]
+        if self.subscribed:
+            self.change("select pgq.unsubscribe(%s, %s)", arguments)
+        else:
+            self.change(
+                "select pgq.subscribe(%s, %s, %s::jsonb)", [*arguments, json.dumps(document)]
+            )
+        row = self.observer.execute(
+            "select filter from pgq.subscription where subscriber = %s and pattern = %s", arguments
+        ).fetchone()
+        self.subscribed = row is not None
+        self.wanted = row[0] if row is not None else None
 
     def pause(self, pause: bool) -> None:
         verb = "pause" if pause else "resume"
@@ -920,6 +956,10 @@ def walk(machine: Model, chance: random.Random, steps: int) -> None:
             part = chance.choice([None, chance.randrange(32)])
             machine.settle(which(), chance.randrange(99), part, how, chance.choice([None, 0, 0, 5]))
 
+    def claim_next() -> None:
+        if machine.leases:
+            machine.claim_next(which(), chance.randrange(9), None, 3)
+
     def alter() -> None:
         lanes = chance.choice([None, [], ["k"], ["z"], ["k", "z"]])
         paused = chance.choice([None, None, None, True])
@@ -949,6 +989,8 @@ def walk(machine: Model, chance: random.Random, steps: int) -> None:
         alter: 0.5,
         lambda: machine.publish_elsewhere(which(), [header() for _ in range(3)]): 1,
         lambda: machine.alter_filter(chance.choice([None, {"k": 0}, {"z": "a"}])): 0.5,
+        lambda: machine.resubscribe({"k": chance.randrange(3)}): 0.3,
+        claim_next: 1,
         machine.maintain: 1,
         lambda: machine.wait(chance.choice([1, 1, 3, 11])): 1,
     }
