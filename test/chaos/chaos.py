@@ -407,8 +407,6 @@ class Faults(Chaos):
         try:
             if fault():
                 self.faults[name] += 1
-        except psycopg.errors.DeadlockDetected:
-            self.faults[f"{name}: deadlock"] += 1
         except psycopg.OperationalError as error:
             if error.sqlstate not in (None, "57P01", "57P02", "57P03"):
                 raise

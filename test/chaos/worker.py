@@ -34,8 +34,8 @@ FILTERS: list[dict[str, Any] | None] = [
 ]
 
 # A lost connection has no SQLSTATE. The others say that nothing was done: cancelled, server
-# stopping or starting, too many connections, serialization failure, deadlock, lease lost.
-PASSING = {None, "57014", "57P01", "57P02", "57P03", "53300", "40001", "40P01", "QU003"}
+# stopping or starting, too many connections, serialization failure, lease lost.
+PASSING = {None, "57014", "57P01", "57P02", "57P03", "53300", "40001", "QU003"}
 
 
 class Worker:
