@@ -16,7 +16,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, ClassVar
 
@@ -583,9 +583,15 @@ class Model(RuleBasedStateMachine):
         # Whose turn came during the claim, because the head of its group had expired, comes late.
         ordered = [row for row in rows if before[row[1]].state != "waiting"]
         if not self.laned:
-            # Of one priority what is fresh comes in the order in which it was published.
-            fresh = [(-row[2], row[1]) for row in ordered if facts[row[1]].fresh]
-            assert fresh == sorted(fresh), "out of order"
+            # Of one priority what is fresh comes in the order in which it was published; of a batch
+            # those of groups are sets of their own.
+            for grouped in (False, True):
+                fresh = [
+                    (-row[2], row[1])
+                    for row in ordered
+                    if facts[row[1]].fresh and (facts[row[1]].group is not None) == grouped
+                ]
+                assert fresh == sorted(fresh), "out of order"
         for row in rows:
             facts[row[1]].fresh = False
         # Of one priority the sets are in order, and sets of a batch may overlap.
@@ -755,10 +761,9 @@ class Model(RuleBasedStateMachine):
             assert len(moved) == min(len(dead), len(dead) if n is None else n)
         if keep:
             for m in moved:
-                # A message that is revived stays so, also if the replay is rolled back: it may.
                 expires = facts[m].expires
-                if expires is not None and expires <= self.now():
-                    facts[m].revived = True
+                revived = facts[m].revived or (expires is not None and expires <= self.now())
+                session.facts[m] = replace(facts[m], revived=revived, fresh=False)
             self.done(session, before, self.lined_up(session, before, moved, Place("ready", 0)))
         else:
             self.done(session, before, dict.fromkeys(moved))
