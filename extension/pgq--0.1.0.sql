@@ -5946,7 +5946,7 @@ begin
 exception
     when sqlstate 'QU000' then
         return true;
-    when lock_not_available then
+    when lock_not_available or deadlock_detected then
         return false;
 end
 $$;
