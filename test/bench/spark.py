@@ -212,7 +212,9 @@ class Job:
         while query.isActive and len(query.recentProgress) < 20:
             time.sleep(0.1)
         query.stop()
-        took = [batch["durationMs"]["triggerExecution"] for batch in query.recentProgress]
+        took: list[float] = [
+            batch["durationMs"]["triggerExecution"] for batch in query.recentProgress
+        ]
         return statistics.median(took) / 1000
 
     def write(self) -> None:
