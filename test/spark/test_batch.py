@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -156,6 +157,11 @@ def test_a_handle_renews_its_lease_and_tells_when_it_is_broken(
     assert again.release() == 10
     with pytest.raises(LeaseLost):
         claim.ack()
+    open_ones = "select from pg_stat_activity where application_name = 'pgq spark claim'"
+    deadline = time.monotonic() + 10
+    while db.execute(open_ones).fetchone() is not None:
+        assert time.monotonic() < deadline, "a claim that is over keeps its connection"
+        time.sleep(0.1)
 
 
 def test_plain_jdbc_reads_a_named_claim(
