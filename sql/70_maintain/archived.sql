@@ -20,9 +20,13 @@ begin
                   hint = 'It was emptied, or is not closed yet. Let eras wait for the archive '
                       'with pgq.archive_wait.';
     end if;
-    select count(*), coalesce(sum(pgq._checksum(m)), 0)::bigint into v_messages, v_checksum
-    from pgq.message m where m.era = v_era.slot;
-    if (messages, checksum) is distinct from (v_messages, v_checksum) then
+    -- As a condition, because a query that assigns never runs in parallel.
+    if ((messages, checksum) = (
+        select count(*), coalesce(sum(pgq._checksum(m)), 0)::bigint
+        from pgq.message m where m.era = v_era.slot)) is not true
+    then
+        select count(*), coalesce(sum(pgq._checksum(m)), 0)::bigint into v_messages, v_checksum
+        from pgq.message m where m.era = v_era.slot;
         raise exception 'the copy of era % is not what the era holds', archived.era
             using errcode = 'data_corrupted',
                   detail = format('%s messages with checksum %s were copied, there are %s with %s.',

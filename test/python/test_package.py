@@ -12,23 +12,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from harness.paths import ROOT
 from harness.server import Server
+from harness.wheel import build
 from pgq import __version__
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("dist")
-    program = "import sys, hatchling.build; hatchling.build.build_wheel(sys.argv[1])"
-    subprocess.run(
-        [sys.executable, "-c", program, str(target)],
-        cwd=ROOT / "python",
-        check=True,
-        capture_output=True,
-    )
-    (built,) = target.glob("*.whl")
-    return built
+    return build(tmp_path_factory.mktemp("dist"))
 
 
 def test_the_wheel_carries_the_extension(wheel: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,17 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 import pgq.spark
 from harness.spark import Fill, stats
 from pgq import embedded
 from pgq.errors import LeaseLost
+from pgq.spark.sink import PgqWriter, Staged
+from pgq.spark.source import PgqDataSource
 
 
 def numbers(df: DataFrame) -> list[int]:
@@ -151,6 +157,11 @@ def test_a_handle_renews_its_lease_and_tells_when_it_is_broken(
     assert again.release() == 10
     with pytest.raises(LeaseLost):
         claim.ack()
+    open_ones = "select from pg_stat_activity where application_name = 'pgq spark claim'"
+    deadline = time.monotonic() + 10
+    while db.execute(open_ones).fetchone() is not None:
+        assert time.monotonic() < deadline, "a claim that is over keeps its connection"
+        time.sleep(0.1)
 
 
 def test_plain_jdbc_reads_a_named_claim(
@@ -251,6 +262,45 @@ def test_a_task_that_is_tried_again_publishes_nothing_twice(
     assert numbers(read) == list(range(200))
 
 
+def test_a_task_that_fails_after_it_has_staged_publishes_nothing_twice(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
+) -> None:
+    """What the first attempt has committed stays behind, and is swept."""
+    fill(n=0)
+    marks = str(tmp_path)
+
+    class Failing(PgqWriter):
+        def write(self, iterator: Iterator[Any]) -> Staged:
+            staged = PgqWriter.write(self, iterator)
+            context = TaskContext.get()
+            assert context is not None
+            if context.attemptNumber() == 0:
+                (Path(marks) / staged.token).touch()
+                raise ValueError("injected")
+            return staged
+
+    class Source(PgqDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "failing"
+
+        def writer(self, schema: StructType, overwrite: bool) -> PgqWriter:
+            return Failing(self.options, schema, overwrite)
+
+    spark.dataSource.register(Source)
+    df = spark.range(0, 200, 1, 2).selectExpr("to_json(struct(id as n)) as value")
+    df.write.format("failing").options(dsn=dsn, topic="work").mode("append").save()
+    failed = {file.name for file in tmp_path.iterdir()}
+    assert len(failed) == 2
+    left = db.execute("select distinct token::text from pgq.staged").fetchall()
+    assert {token for (token,) in left} == failed
+    read = spark.read.format("pgq").option("topic", "work").load()
+    assert numbers(read) == list(range(200))
+    db.execute("update pgq.staged set staged_at = staged_at - interval '2 days'")
+    db.execute("call pgq.maintain()")
+    assert db.execute("select count(*) from pgq.staged").fetchone() == (0,)
+
+
 BAD_READS = [
     ({}, "needs the option 'topic'"),
     ({"topic": " "}, "needs the option 'topic'"),
@@ -285,6 +335,10 @@ def test_bad_input_is_one_clear_error_before_any_claim(
     with pytest.raises(Exception, match="no pgq, or one that is too old"):
         spark.read.format("pgq").options(topic="work", dsn=empty).load().collect()
     server.drop_database("without_pgq")
+    db.execute("alter function pgq.backlog(text, pgq.caller) rename to backlog_of_tomorrow")
+    with pytest.raises(Exception, match="too old"):
+        spark.read.format("pgq").option("topic", "work").load().collect()
+    db.execute("alter function pgq.backlog_of_tomorrow rename to backlog")
     assert stats(db) == (10, 0, 0)
 
 

@@ -79,7 +79,7 @@ def test_available_now_ends_whatever_is_published_meanwhile(
         rows.count()
         fill(n=100, first=1000 * (batch + 1))
 
-    query = source(spark, maxMessagesPerTrigger=50).writeStream.foreachBatch(publish_more)
+    query = source(spark, maxOffsetsPerTrigger=50).writeStream.foreachBatch(publish_more)
     query = query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
     finished(query.start())
     assert stats(db) == (200, 0, 0)

@@ -1,4 +1,4 @@
-"""A standalone cluster: a master and two workers, each on an address of its own."""
+"""A standalone cluster: a master and two workers with the wheel, each on an address of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from harness import wheel
 from harness.spark import build, fill, prepare, server, spark
 
 __all__ = ["cluster", "fill", "server", "session", "spark"]
@@ -28,7 +30,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environment = os.environ | {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "400m"}
+    zipfile.ZipFile(wheel.build(scratch)).extractall(scratch / "site")
+    environment = os.environ | {
+        "SPARK_HOME": str(home),
+        "SPARK_DAEMON_MEMORY": "400m",
+        "PYTHONPATH": str(scratch / "site"),
+    }
     address = f"spark://127.0.0.1:{port}"
     commands = [
         [*("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")],

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import psycopg
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -53,6 +53,28 @@ def test_slices_are_read_by_the_executors(
         assert places == 2
         assert numbers(claim.df) == list(range(1, 1001))
     assert stats(db) == (0, 0, 0)
+
+
+def test_workers_that_have_the_wheel_need_no_code_of_the_driver(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill
+) -> None:
+    fill()
+
+    @F.udf("string", useArrow=False)
+    def place(n: int) -> str:
+        import pgq.spark._rows
+
+        return str(pgq.spark._rows.__file__)
+
+    cloudpickle.unregister_pickle_by_value(pgq)  # type: ignore[no-untyped-call]
+    try:
+        spark.dataSource.register(pgq.spark.PgqDataSource)
+        read = spark.read.format("pgq").options(dsn=dsn, topic="work", numPartitions=4).load()
+        assert numbers(read) == list(range(1, 1001))
+        (found,) = read.select(place("id").alias("at")).distinct().collect()
+    finally:
+        pgq.spark.register(spark, dsn)
+    assert found["at"].endswith("/site/pgq/spark/_rows.py")
 
 
 def test_speculation_publishes_nothing_twice(
@@ -137,6 +159,16 @@ def test_spark_connect_works(db: psycopg.Connection, dsn: str, fill: Fill, tmp_p
     assert "streamed 500" in said, said[-3000:]
     assert "acked 0" in said
     assert stats(db, "next") == (100, 0, 0)
+    assert stats(db) == (0, 0, 0)
+
+
+def test_a_driver_killed_at_every_step_writes_every_message_to_its_files_once(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
+) -> None:
+    fill(n=600)
+    steps = ["planned 1", "claimed 2", "read 3", "done 4", "claimed 6"]
+    run_until_killed(dsn, tmp_path, "files", *steps)
+    assert numbers(spark.read.parquet(str(tmp_path / "out"))) == list(range(1, 601))
     assert stats(db) == (0, 0, 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, LiteralString
@@ -188,5 +189,11 @@ def _kept() -> dict[str, Any]:
     """Return what stays in this process when a task ends; our modules come anew with each."""
     import adbc_driver_postgresql
 
-    found: dict[str, Any] = vars(adbc_driver_postgresql).setdefault("_pgq_kept", {})
+    space = vars(adbc_driver_postgresql)
+    if "_pgq_kept" not in space:
+        # Spark's workers collect garbage after each task: to leave out what was imported until
+        # now saves some 40 ms of processor each time.
+        gc.freeze()
+        space["_pgq_kept"] = {}
+    found: dict[str, Any] = space["_pgq_kept"]
     return found

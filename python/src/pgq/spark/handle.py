@@ -134,7 +134,11 @@ class Claim:
         ids = None if df is None else ids_of(df)
         if ids == []:
             return 0
-        ((count,),) = self._ask(query, self.lease_id, ids, *more)
+        try:
+            ((count,),) = self._ask(query, self.lease_id, ids, *more)
+        except LeaseLost:
+            self._end()
+            raise
         self.left -= count
         if self.left == 0 or ids is None:
             self._end()

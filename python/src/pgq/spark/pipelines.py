@@ -104,8 +104,9 @@ def archive(
                 if replica:
                     _await_replica(conn, replica)
                     options["replica"] = replica
-                log = spark.read.format("pgq").options(**options, numPartitions=partitions).load()
-                rows = log.drop("attempt").withColumn("day", F.to_date("timestamp"))
+                log = spark.read.format("pgq").schema(StructType(ARCHIVE_SCHEMA.fields[:-2]))
+                rows = log.options(**options, numPartitions=partitions).load()
+                rows = rows.withColumn("day", F.to_date("timestamp"))
                 with _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "64"):
                     rows.write.partitionBy("topic", "day").mode("overwrite").parquet(path)
                 count, checksum = _verify(read_archive(spark, target, path))
