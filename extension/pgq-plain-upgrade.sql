@@ -3842,6 +3842,38 @@ comment on function pgq.discard_staged(uuid[]) is
 revoke all on function pgq.discard_staged(uuid[]) from public;
 $pgq_script$;
     execute $pgq_script$
+-- sql/40_publish/empty_staged.sql
+
+-- Empties the staging table at once, if nothing but these tokens is in it and nobody else is using
+-- it: to delete a million rows takes a fifth of the time of publishing them.
+create or replace function pgq._empty_staged(tokens uuid[]) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_token uuid := '00000000-0000-0000-0000-000000000000';
+begin
+    lock table pgq.staged in access exclusive mode nowait;
+    loop
+        select s.token into v_token from pgq.staged s
+        where s.token > v_token order by s.token limit 1;
+        exit when not found;
+        if v_token <> all (tokens) then
+            return false;
+        end if;
+    end loop;
+    truncate pgq.staged;
+    return true;
+exception
+    when lock_not_available then
+        return false;
+end
+$$;
+comment on function pgq._empty_staged(uuid[]) is
+    'Empties the staging table, if nothing but these tokens is in it.';
+revoke all on function pgq._empty_staged(uuid[]) from public;
+$pgq_script$;
+    execute $pgq_script$
 -- sql/40_publish/key_owner.sql
 
 -- The message that has the dedup key: this one if it is the first, else the one that was.
@@ -4183,22 +4215,20 @@ begin
     -- publishing them.
     v_count := 0::bigint;
     foreach v_token in array tokens loop
+        -- Whoever publishes the token too waits here, and then finds nothing.
+        perform from pgq.staged s where s.token = v_token order by s.position limit 1 for update;
         select coalesce(min(s.position), 0), coalesce(max(s.position), -1) into v_first, v_last
         from pgq.staged s where s.token = v_token;
         -- In portions that the route trigger can keep in memory.
         for v_low in v_first .. v_last by 50000 loop
-            with gone as (
-                delete from pgq.staged s
-                where s.token = v_token and s.position >= v_low
-                  and s.position < v_low + 50000::bigint
-                returning s.*
-            )
             insert into pgq.message (
                 topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
                 group_key, dedup_key, deliver_at, expires_at)
-            select g.topic, g.priority, g.headers, g.payload, g.sender, g.recipient, g.reply_to,
-                   g.correlation_id, g.group_key, g.dedup_key, g.deliver_at, g.expires_at
-            from gone g;
+            select s.topic, s.priority, s.headers, s.payload, s.sender, s.recipient, s.reply_to,
+                   s.correlation_id, s.group_key, s.dedup_key, s.deliver_at, s.expires_at
+            from pgq.staged s
+            where s.token = v_token and s.position >= v_low and s.position < v_low + 50000::bigint
+            order by s.position;
             get diagnostics v_size = row_count;
             v_count := v_count + v_size;
         end loop;
@@ -4210,6 +4240,15 @@ begin
                       'day ago. Stage them again.';
     end if;
     update pgq.writer w set size = v_count where w.writer = publish_staged.writer;
+    if v_count < 10000 or not pgq._empty_staged(tokens) then
+        delete from pgq.staged s where s.token = any (tokens);
+        get diagnostics v_size = row_count;
+        if v_size <> v_count then
+            raise exception 'messages were staged under these tokens while they were published'
+                using errcode = 'serialization_failure',
+                      hint = 'A token belongs to one attempt of one writer.';
+        end if;
+    end if;
     return v_count;
 end
 $$;
@@ -4530,7 +4569,20 @@ begin
     end if;
 
     v_topics := array[v_batch.first];
-    if v_batch.first <> v_batch.last or v_batch.stored then
+    if v_batch.alike then
+        if v_message.binding_ids = '{}' then
+            -- Most batches: one topic, whose queues are known and want all of it.
+            perform pgq._add_range(q.queue_id, null, v_batch.priority, false, 0, null, null, false,
+                                   v_batch.low, v_batch.high, q.set_size),
+                    pgq._wake(q.queue_id)
+            from pgq.queue q
+            where q.queue_id = any (v_message.queue_ids)
+              and v_message.version = (select s.version from pgq.routing s);
+            if found then
+                v_topics := '{}';
+            end if;
+        end if;
+    elsif v_batch.first <> v_batch.last or v_batch.stored then
         v_topics := array(
             select distinct n.topic from new_message n
             where n.deliver_at is distinct from 'infinity' order by 1);
@@ -4672,16 +4724,19 @@ begin
     end loop;
     -- Ordering groups last: the messages of all topics in the order of their ids; and queue after
     -- queue, so that two batches cannot wait for each other.
-    for v_queue in
-        select q.* from pgq.queue q where q.queue_id = any (v_grouped_queues) order by q.queue_id
-    loop
-        perform pgq._admit_heads(
-            v_queue,
-            pgq._join_groups(v_queue.queue_id, array(
-                select g.id from unnest(v_grouped_queues, v_grouped_ids) g (queue_id, id)
-                where g.queue_id = v_queue.queue_id), null),
-            null, v_now);
-    end loop;
+    if v_grouped_queues <> '{}' then
+        for v_queue in
+            select q.* from pgq.queue q
+            where q.queue_id = any (v_grouped_queues) order by q.queue_id
+        loop
+            perform pgq._admit_heads(
+                v_queue,
+                pgq._join_groups(v_queue.queue_id, array(
+                    select g.id from unnest(v_grouped_queues, v_grouped_ids) g (queue_id, id)
+                    where g.queue_id = v_queue.queue_id), null),
+                null, v_now);
+        end loop;
+    end if;
     if v_batch.suggested then
         perform pgq._suggest(n.id, null) from new_message n
         where n.headers ? 'route' and n.deliver_at is distinct from 'infinity'

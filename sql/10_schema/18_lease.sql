@@ -22,7 +22,7 @@ create table pgq.lease (
     autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off,
     fillfactor = 80
 );
-create index lease_id_idx on pgq.lease (lease_id);
+create index lease_id_idx on pgq.lease (lease_id) with (fillfactor = 100);
 create unique index lease_key_idx on pgq.lease (queue_id, key, part) where key is not null;
 comment on table pgq.lease is 'What is being worked on: the sets of one claim, a row per attempt.';
 comment on column pgq.lease.lease_id is

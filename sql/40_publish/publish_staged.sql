@@ -48,22 +48,20 @@ begin
     -- publishing them.
     v_count := 0::bigint;
     foreach v_token in array tokens loop
+        -- Whoever publishes the token too waits here, and then finds nothing.
+        perform from pgq.staged s where s.token = v_token order by s.position limit 1 for update;
         select coalesce(min(s.position), 0), coalesce(max(s.position), -1) into v_first, v_last
         from pgq.staged s where s.token = v_token;
         -- In portions that the route trigger can keep in memory.
         for v_low in v_first .. v_last by 50000 loop
-            with gone as (
-                delete from pgq.staged s
-                where s.token = v_token and s.position >= v_low
-                  and s.position < v_low + 50000::bigint
-                returning s.*
-            )
             insert into pgq.message (
                 topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
                 group_key, dedup_key, deliver_at, expires_at)
-            select g.topic, g.priority, g.headers, g.payload, g.sender, g.recipient, g.reply_to,
-                   g.correlation_id, g.group_key, g.dedup_key, g.deliver_at, g.expires_at
-            from gone g;
+            select s.topic, s.priority, s.headers, s.payload, s.sender, s.recipient, s.reply_to,
+                   s.correlation_id, s.group_key, s.dedup_key, s.deliver_at, s.expires_at
+            from pgq.staged s
+            where s.token = v_token and s.position >= v_low and s.position < v_low + 50000::bigint
+            order by s.position;
             get diagnostics v_size = row_count;
             v_count := v_count + v_size;
         end loop;
@@ -75,6 +73,15 @@ begin
                       'day ago. Stage them again.';
     end if;
     update pgq.writer w set size = v_count where w.writer = publish_staged.writer;
+    if v_count < 10000 or not pgq._empty_staged(tokens) then
+        delete from pgq.staged s where s.token = any (tokens);
+        get diagnostics v_size = row_count;
+        if v_size <> v_count then
+            raise exception 'messages were staged under these tokens while they were published'
+                using errcode = 'serialization_failure',
+                      hint = 'A token belongs to one attempt of one writer.';
+        end if;
+    end if;
     return v_count;
 end
 $$;

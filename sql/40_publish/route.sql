@@ -208,7 +208,20 @@ begin
     end if;
 
     v_topics := array[v_batch.first];
-    if v_batch.first <> v_batch.last or v_batch.stored then
+    if v_batch.alike then
+        if v_message.binding_ids = '{}' then
+            -- Most batches: one topic, whose queues are known and want all of it.
+            perform pgq._add_range(q.queue_id, null, v_batch.priority, false, 0, null, null, false,
+                                   v_batch.low, v_batch.high, q.set_size),
+                    pgq._wake(q.queue_id)
+            from pgq.queue q
+            where q.queue_id = any (v_message.queue_ids)
+              and v_message.version = (select s.version from pgq.routing s);
+            if found then
+                v_topics := '{}';
+            end if;
+        end if;
+    elsif v_batch.first <> v_batch.last or v_batch.stored then
         v_topics := array(
             select distinct n.topic from new_message n
             where n.deliver_at is distinct from 'infinity' order by 1);
@@ -350,16 +363,19 @@ begin
     end loop;
     -- Ordering groups last: the messages of all topics in the order of their ids; and queue after
     -- queue, so that two batches cannot wait for each other.
-    for v_queue in
-        select q.* from pgq.queue q where q.queue_id = any (v_grouped_queues) order by q.queue_id
-    loop
-        perform pgq._admit_heads(
-            v_queue,
-            pgq._join_groups(v_queue.queue_id, array(
-                select g.id from unnest(v_grouped_queues, v_grouped_ids) g (queue_id, id)
-                where g.queue_id = v_queue.queue_id), null),
-            null, v_now);
-    end loop;
+    if v_grouped_queues <> '{}' then
+        for v_queue in
+            select q.* from pgq.queue q
+            where q.queue_id = any (v_grouped_queues) order by q.queue_id
+        loop
+            perform pgq._admit_heads(
+                v_queue,
+                pgq._join_groups(v_queue.queue_id, array(
+                    select g.id from unnest(v_grouped_queues, v_grouped_ids) g (queue_id, id)
+                    where g.queue_id = v_queue.queue_id), null),
+                null, v_now);
+        end loop;
+    end if;
     if v_batch.suggested then
         perform pgq._suggest(n.id, null) from new_message n
         where n.headers ? 'route' and n.deliver_at is distinct from 'infinity'

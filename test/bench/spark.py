@@ -62,10 +62,10 @@ class Compared(NamedTuple):
 class Job:
     """Spark and a server of its own, with so many messages."""
 
-    def __init__(self, server: embedded.Server, messages: int, runs: int) -> None:
+    def __init__(self, server: embedded.Server, messages: int, runs: int, warm: int) -> None:
         self.server = server
         self.messages = messages
-        self.runs = runs
+        self.runs, self.warm = runs, warm
         self.dsn = server.dsn()
         self.db: psycopg.Connection[Any] = psycopg.connect(self.dsn, autocommit=True)
         self.db.execute("create extension pgq")
@@ -110,14 +110,14 @@ class Job:
     def compare(self, ours: Run, before: Callable[[], None], plain: Run) -> Compared:
         """Let two runs take turns; return the medians of their times."""
         spent: dict[Run, list[tuple[float, float]]] = {plain: [], ours: []}
-        for number in range(self.runs + 1):
+        for number in range(-self.warm, self.runs):
             for run in (plain, ours):
                 if run is ours or plain.__name__ == "copy":
                     before()
                 work, started = self.work(), time.monotonic()
                 counts = run()
                 times = (counts or time.monotonic() - started, self.work() - work)
-                if number:
+                if number >= 0:
                     spent[run].append(times)
                 what = f"{times[0]:.1f} s, {times[1]:.1f} s of processors"
                 print(f"{run.__name__}: {what}", file=sys.stderr, flush=True)
@@ -276,17 +276,17 @@ class Job:
 
 
 def run(bench: Bench, section: Section) -> None:
-    messages, runs = bench.pick(20_000, 1_000_000), bench.pick(1, 3)
+    messages, runs, warm = bench.pick((20_000, 1, 1), (1_000_000, 5, 3))
     section.say(
         f"{messages:,} messages of about 200 bytes, Spark with two cores, its sources in two "
         "partitions, on a server of its own with 1 GB of shared buffers: messages a second. Both "
-        f"sides take turns, after a run of each that warms the JVM, and the medians of {runs} runs "
-        "count. Work is the ratio of what both took of the processors (Spark, its Python processes "
+        f"sides take turns, and the medians of {runs} runs count, after {warm} that warm the JVM. "
+        "Work is the ratio of what both took of the processors (Spark, its Python processes "
         "and the server). Reading goes to Spark's sink noop; nothing is claimed, acknowledged or "
         "checked on the plain side."
     )
     with embedded.start(extension_dir=ROOT, settings=SETTINGS) as server:
-        job = Job(server, messages, runs)
+        job = Job(server, messages, runs, warm)
         try:
             found = job.measure()
         finally:

@@ -84,10 +84,25 @@ select pgq.publish_staged(pg_temp.tokens(9), 3);
 select is((select string_agg(payload::text, ' ' order by id)
            from (select * from pgq.message order by id desc limit 3) m), '1 2 3',
     'positions are the order');
+
+-- many: the table is emptied at once, unless there is something else in it
+create function pg_temp.file() returns oid language sql as
+$$select pg_relation_filenode('pgq.staged')$$;
+delete from pgq.staged;
 insert into pgq.staged (token, position, topic, payload)
-select token, 1, 'work', '1' from token where i = 9;
+select token, p, 'work', to_jsonb(p) from token, generate_series(1, 10000) p where i in (7, 8);
+select pg_temp.file() as file \gset
+select is(pgq.publish_staged(pg_temp.tokens(7), 10000), 10000::bigint, 'many are published');
+select results_eq('select token, count(*) from pgq.staged group by 1',
+    'select token, 10000::bigint from token where i = 8', 'those of others stay');
+select is(pg_temp.file(), :file::oid, 'where they are');
+select is(pgq.publish_staged(pg_temp.tokens(8), 10000), 10000::bigint, 'the last ones');
+select is((select count(*) from pgq.staged), 0::bigint, 'leave nothing');
+select isnt(pg_temp.file(), :file::oid, 'not even a file');
 
 -- orphans
+insert into pgq.staged (token, position, topic, payload)
+select token, 1, 'work', '1' from token where i = 9;
 update pgq.staged set staged_at = pgq.now() - interval '23 h';
 call pgq.maintain();
 select is((select count(*) from pgq.staged), 1::bigint, 'what was staged today stays');

@@ -1,0 +1,28 @@
+-- Empties the staging table at once, if nothing but these tokens is in it and nobody else is using
+-- it: to delete a million rows takes a fifth of the time of publishing them.
+create or replace function pgq._empty_staged(tokens uuid[]) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_token uuid := '00000000-0000-0000-0000-000000000000';
+begin
+    lock table pgq.staged in access exclusive mode nowait;
+    loop
+        select s.token into v_token from pgq.staged s
+        where s.token > v_token order by s.token limit 1;
+        exit when not found;
+        if v_token <> all (tokens) then
+            return false;
+        end if;
+    end loop;
+    truncate pgq.staged;
+    return true;
+exception
+    when lock_not_available then
+        return false;
+end
+$$;
+comment on function pgq._empty_staged(uuid[]) is
+    'Empties the staging table, if nothing but these tokens is in it.';
+revoke all on function pgq._empty_staged(uuid[]) from public;
