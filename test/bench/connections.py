@@ -81,8 +81,8 @@ def run(bench: Bench, section: Section) -> None:
     section.table(["connections", *columns], rows)
     title = "CPU of the server for a message, by connections"
     section.plot(title, "connections", "microseconds", lines, log="x")
-    ratio = lines["pgq"][-1][1] / lines["pgq"][0][1]
-    section.at_most(f"CPU of a message, {CONNECTIONS[-1]} connections : 1", ratio, 2)
+    ratio = lines["pgq"][-1][1] / lines["pgmq"][-1][1]
+    section.at_most(f"CPU of a message, {CONNECTIONS[-1]} connections, pgq : pgmq", ratio, 1)
 
 
 def take(
