@@ -5105,6 +5105,7 @@ declare
     v_now timestamptz := pgq.now();
     v_message record;
     v_batch record;
+    v_key record;
     v_topics text[];
     v_topic text;
     v_sizes int[];
@@ -5291,13 +5292,13 @@ begin
 
     -- Keys are taken in one order by everybody, so that two batches cannot wait for each other.
     if v_batch.keyed then
-        for v_message in
+        for v_key in
             select n.id, n.topic, n.dedup_key from new_message n
             where n.dedup_key is not null and n.deliver_at is distinct from 'infinity'
             order by n.topic, n.dedup_key, n.id
         loop
-            if not pgq._first_of_key(v_message.topic, v_message.dedup_key, v_message.id) then
-                v_doubles := v_doubles || v_message.id;
+            if not pgq._first_of_key(v_key.topic, v_key.dedup_key, v_key.id) then
+                v_doubles := v_doubles || v_key.id;
             end if;
         end loop;
     end if;
