@@ -27,8 +27,8 @@ COLUMNS: dict[str, tuple[DataType, bool, LiteralString]] = {
     "id": (LongType(), False, "id"),
     "topic": (StringType(), False, "topic"),
     "key": (StringType(), True, "group_key"),
-    "value": (StringType(), False, "payload::text"),
-    "headers": (StringType(), False, "headers::text"),
+    "value": (StringType(), False, "payload"),
+    "headers": (StringType(), False, "headers"),
     "timestamp": (TimestampType(), False, "published_at"),
     "priority": (IntegerType(), False, "priority"),
     "attempt": (IntegerType(), False, "attempt"),
@@ -142,7 +142,7 @@ def read_arrow(
         with conn.cursor() as cursor:
             cursor.execute(query)
             for batch in cursor.fetch_record_batch():
-                arrays = [
+                arrays = [  # JSON comes as a type of Arrow's own, which is text
                     column if column.type == field.type else column.cast(field.type)
                     for column, field in zip(batch.columns, target, strict=True)
                 ]

@@ -59,7 +59,10 @@ def _claim(dsn: str) -> Any:
                     "pgq_claim needs a key: Spark may run it more than once, and only a named claim"
                     " is the same every time"
                 )
-            columns = ", ".join(COLUMNS[name][2] for name in names)
+            columns = ", ".join(
+                COLUMNS[name][2] + ("::text" if name in ("value", "headers") else "")
+                for name in names
+            )
             query: Any = f"select {columns} from pgq.claim(%s, %s::jsonb, %s, null, %s)"
             with connect(_address(dsn), "pgq_claim") as conn:
                 yield from ask(conn, query, topic, filter, n, key)
