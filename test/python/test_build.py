@@ -27,6 +27,7 @@ def tree(tmp_path: Path) -> Path:
     """A small source tree of version 3."""
     write(tmp_path / "extension/pgq.control", "default_version = '3'\n")
     write(tmp_path / "sql/00_guard.sql", "\\echo no \\quit\n")
+    write(tmp_path / "sql/01_lock.sql", "lock table pgq.thing;\n")
     write(tmp_path / "sql/10_schema/10_schema.sql", STATE)
     write(tmp_path / "sql/80_observe/version.sql", CODE)
     return tmp_path
@@ -44,12 +45,15 @@ def test_the_install_script_replaces_nothing(tree: Path) -> None:
     assert "return '3'" in script
 
 
-def test_an_upgrade_runs_all_steps_and_then_the_code(tree: Path) -> None:
+def test_an_upgrade_locks_runs_all_steps_and_then_the_code(tree: Path) -> None:
     write(tree / "sql/upgrade/1--2.sql", "alter table pgq.thing add two int;\n")
     write(tree / "sql/upgrade/2--3.sql", "alter table pgq.thing add three int;\n")
     scripts = build.build(tree)
     whole, last = scripts["pgq--1--3.sql"], scripts["pgq--2--3.sql"]
+    assert whole.index("lock table") < whole.index("two int")
     assert whole.index("two int") < whole.index("three int") < whole.index("create or replace")
+    assert "lock table" in scripts["pgq-plain-upgrade.sql"]
+    assert "lock table" not in scripts["pgq--3.sql"] + scripts["pgq-plain.sql"]
     assert "two int" not in last
     assert "create table" not in whole
     assert "pgq--1--2.sql" not in scripts
