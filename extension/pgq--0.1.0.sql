@@ -345,7 +345,7 @@ create index lease_id_idx on pgq.lease (lease_id) with (fillfactor = 100);
 create unique index lease_key_idx on pgq.lease (queue_id, key, part) where key is not null;
 comment on table pgq.lease is 'What is being worked on: the sets of one claim, a row per attempt.';
 comment on column pgq.lease.lease_id is
-    'The token that ack, nack, bury and extend need; made by _new_lease_id.';
+    'The token that ack, nack, bury and extend need; it begins with the second of its end.';
 comment on column pgq.lease.part is
     'Messages of one claim with another past have a row of their own: 1, 2, ...; 0: the only row.';
 comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';
@@ -5070,8 +5070,8 @@ begin
         perform pgq._refuse_old_routing();
     end if;
 
-    -- One message has a path of its own: most publishes are of this kind, and each statement that
-    -- is not run is a good part of their cost.
+    -- One message has a path of its own: what publish() does not write itself is mostly of this
+    -- kind, and each statement that is not run is a good part of its cost.
     if not v_message.many then
         if v_message.dedup_key is not null
            and not pgq._first_of_key(v_message.topic, v_message.dedup_key, v_message.id)

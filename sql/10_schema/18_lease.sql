@@ -26,7 +26,7 @@ create index lease_id_idx on pgq.lease (lease_id) with (fillfactor = 100);
 create unique index lease_key_idx on pgq.lease (queue_id, key, part) where key is not null;
 comment on table pgq.lease is 'What is being worked on: the sets of one claim, a row per attempt.';
 comment on column pgq.lease.lease_id is
-    'The token that ack, nack, bury and extend need; made by _new_lease_id.';
+    'The token that ack, nack, bury and extend need; it begins with the second of its end.';
 comment on column pgq.lease.part is
     'Messages of one claim with another past have a row of their own: 1, 2, ...; 0: the only row.';
 comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';

@@ -91,8 +91,8 @@ begin
         perform pgq._refuse_old_routing();
     end if;
 
-    -- One message has a path of its own: most publishes are of this kind, and each statement that
-    -- is not run is a good part of their cost.
+    -- One message has a path of its own: what publish() does not write itself is mostly of this
+    -- kind, and each statement that is not run is a good part of its cost.
     if not v_message.many then
         if v_message.dedup_key is not null
            and not pgq._first_of_key(v_message.topic, v_message.dedup_key, v_message.id)
