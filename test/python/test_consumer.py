@@ -534,9 +534,18 @@ def test_a_notification_that_is_lost_is_made_up_for_by_looking(
     orders: pgq.PooledClient, idle: float, comes: bool
 ) -> None:
     handler = Handler()
-    with pgq.Consumer(orders, "orders", handler, idle_timeout=timedelta(seconds=idle)) as consumer:
-        source = consumer._source
-        wait_for(lambda: source._signal is not None)
+    consumer = pgq.Consumer(orders, "orders", handler, idle_timeout=timedelta(seconds=idle))
+    source = consumer._source
+    asleep, wait = threading.Event(), source._woken.wait
+
+    def sleep(timeout: float | None = None) -> bool:
+        if source._signal is not None:  # it has looked for the last time before it sleeps
+            asleep.set()
+        return wait(timeout)
+
+    source._woken.wait = sleep  # type: ignore[method-assign]
+    with consumer:
+        assert asleep.wait(30)
         for name in ("orders", source._signal or ""):
             orders.listener.leave(name, source._woken)  # it is deaf from now on
         orders.publish("orders", 1)
