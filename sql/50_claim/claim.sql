@@ -20,15 +20,21 @@ declare
     v_now timestamptz := pgq.now();
     v_until timestamptz;
     v_tick text;
-    v_memory bigint[];
+    v_memory bigint[] := nullif(current_setting('pgq.head', true), '')::bigint[];
     v_lease_id bigint;
     v_taken pgq._taken;
     v_set int8multirange;
-    v_count int;
+    v_low bigint;
+    v_high bigint;
+    v_attempt int := 1;
+    v_whole boolean;
+    v_slot int;
+    v_count int := 0;
+    v_rest int;
 begin
-    -- One expression for what is rarely so: each costs time of its own.
-    if n is null or n not between 1 and 1000000 or lease <= interval '0' or done is not null
-       or not pgq._is_owner(caller)
+    -- One expression for what is rarely so: each costs time of its own, and so does each operator.
+    if (n between 1 and 1000000 and lease is null and done is null
+        and caller = current_user) is not true
     then
         if not pgq._is_owner(caller) then
             perform pgq._require(caller, 'consume', claim.topic);
@@ -48,91 +54,94 @@ begin
                       hint = 'Leave it out to use the queue''s lease.';
         end if;
         if done is not null then
-            v_count := pgq.ack(done);
+            v_rest := pgq.ack(done);
         end if;
-    end if;
-    select q.* into v_queue from pgq.queue q where q.name = claim.topic;
-    if v_queue.mode is distinct from 'queue' or v_queue.paused or filter is not null
-       or key is not null
-    then
-        if v_queue.queue_id is null then
-            v_queue := pgq._queue(claim.topic);  -- raises QU001
-        end if;
-        if v_queue.mode = 'archive' then
-            raise exception 'queue "%" is an archive: it stores and does not deliver', claim.topic
-                using errcode = 'feature_not_supported',
-                      hint = 'Subscribe another queue to the topic, or use pgq.peek to look.';
-        end if;
-        if filter = '{}' then
-            filter := null;
-        end if;
-        if key is not null then
-            -- Callers of one name take turns, so that the second finds what the first has claimed.
-            perform pgq._take_name(v_queue.queue_id, key);
-            -- That may have taken a while, in which the queue may have got lanes, or gone.
-            v_queue := pgq._queue(claim.topic);
-            v_now := pgq.now();
-            -- Locked, because somebody may be ending the lease, or taking it back.
-            select l.lease_id into v_lease_id from pgq.lease l
-            where l.queue_id = v_queue.queue_id and l.key = claim.key
-            order by l.part limit 1 for update;
-            if found then
-                update pgq.lease l set until = v_now + coalesce(claim.lease, v_queue.lease)
-                where l.lease_id = v_lease_id
-                  and l.until < v_now + coalesce(claim.lease, v_queue.lease);
-                if current_setting('pgq.unread', true) = 'on' then
-                    return;
-                end if;
-                return query select * from pgq.leased(v_lease_id);
-                return;
-            end if;
-        end if;
-        if v_queue.paused then
-            return;
-        end if;
-    end if;
-
-    -- A session looks after its queue at most ten times a second, or when it finds too little.
-    v_tick := v_queue.queue_id || ' ' || floor(date_part('epoch', v_now) * 10);
-    if current_setting('pgq.tick', true) is distinct from v_tick then
-        perform set_config('pgq.tick', v_tick, false);
-        perform pgq._upkeep(v_queue, 10000, v_now);
-        -- Emptying a slot means to look for its unfinished messages: with a huge backlog that is
-        -- left to maintain().
-        perform pgq._turn_eras(v_now, pg_relation_size('pgq.ready') < 67108864);
     end if;
 
     -- If the rows at the head have held just as many messages as are wanted (see _take), the next
-    -- one mostly does too: one statement takes it, or nothing.
-    v_memory := nullif(current_setting('pgq.head', true), '')::bigint[];
-    if v_memory[1] = v_queue.queue_id and v_memory[6] = n and v_memory[4] > 0 and filter is null
-       and floor(date_part('epoch', v_now)) between v_memory[5] - 60 and v_memory[5]
+    -- one mostly does too: one statement takes and leases it, or does nothing.
+    if v_memory[7] = floor(date_part('epoch', v_now) * 10) and v_memory[6] = n
+       and filter is null and key is null
     then
-        delete from pgq.ready r
-        where r.ctid = coalesce(
-            (select h.ctid from pgq.ready h
-             where h.queue_id = v_queue.queue_id
-               and h.rank < case when v_memory[3] <> 0 then v_memory[2]
-                                 else -9223372036854775808 end
-             order by h.rank limit 1 for update skip locked),
-            (select h.ctid from pgq.ready h
-             where h.queue_id = v_queue.queue_id
-               and h.rank >= case when v_memory[3] <> 0 then v_memory[3]
-                                  else -9223372036854775808 end
-             order by h.rank limit 1 for update skip locked))
-          and r.size = n and r.attempt = 0 and r.failures is null and r.expires_at is null
-          and not r.grouped
-          and (v_memory[3] = 0 or not exists (
-              select from pgq.group_head g where g.queue_id = v_queue.queue_id))
-        returning r.ids into v_set;
-        if found then
-            v_memory[4] := v_memory[4] - 1;
-            v_tick := set_config('pgq.head', v_memory::text, false);
-            v_taken := row(n, array[v_set], '{0}'::int[], '{null}'::jsonb[], '{f}'::boolean[],
-                           null::tid[])::pgq._taken;
-        end if;
+        with taken as (
+            delete from pgq.ready r using pgq.queue q
+            where q.name = claim.topic and q.queue_id = v_memory[1] and q.mode = 'queue'
+              and not q.paused
+              and r.ctid = coalesce(
+                  (select h.ctid from pgq.ready h
+                   where h.queue_id = v_memory[1] and h.rank < v_memory[2]
+                   order by h.rank limit 1 for update skip locked),
+                  (select h.ctid from pgq.ready h
+                   where h.queue_id = v_memory[1] and h.rank >= v_memory[3]
+                   order by h.rank limit 1 for update skip locked))
+              and r.size = n and r.attempt = 0 and r.failures is null and r.expires_at is null
+              and not r.grouped
+            returning q.queue_id, v_now + coalesce(claim.lease, q.lease) as until, r.ids
+        )
+        -- All columns with their types: a list of others costs a step in between.
+        insert into pgq.lease as l (lease_id, claimed_at, until, queue_id, part, attempt, size,
+                                    grouped, holder, client, key, failures, ids)
+        select pgq._lease_second(t.until) + nextval('pgq.lease_id'), v_now, t.until, t.queue_id, 0,
+               1, n, false, nullif(current_setting('application_name'), ''), inet_client_addr(),
+               null::text, null::jsonb, t.ids
+        from taken t
+        returning l.lease_id, l.until, l.ids, lower(l.ids), upper(l.ids)
+        into v_lease_id, v_until, v_set, v_low, v_high;
     end if;
-    if v_taken.size is null then
+    if v_lease_id is null then
+        select q.* into v_queue from pgq.queue q where q.name = claim.topic;
+        if v_queue.mode is distinct from 'queue' or v_queue.paused or filter is not null
+           or key is not null
+        then
+            if v_queue.queue_id is null then
+                v_queue := pgq._queue(claim.topic);  -- raises QU001
+            end if;
+            if v_queue.mode = 'archive' then
+                raise exception 'queue "%" is an archive: it stores and does not deliver',
+                    claim.topic
+                    using errcode = 'feature_not_supported',
+                          hint = 'Subscribe another queue to the topic, or use pgq.peek to look.';
+            end if;
+            if filter = '{}' then
+                filter := null;
+            end if;
+            if key is not null then
+                -- Callers of one name take turns, so that the second finds what the first has
+                -- claimed.
+                perform pgq._take_name(v_queue.queue_id, key);
+                -- That may have taken a while, in which the queue may have got lanes, or gone.
+                v_queue := pgq._queue(claim.topic);
+                v_now := pgq.now();
+                -- Locked, because somebody may be ending the lease, or taking it back.
+                select l.lease_id into v_lease_id from pgq.lease l
+                where l.queue_id = v_queue.queue_id and l.key = claim.key
+                order by l.part limit 1 for update;
+                if found then
+                    update pgq.lease l set until = v_now + coalesce(claim.lease, v_queue.lease)
+                    where l.lease_id = v_lease_id
+                      and l.until < v_now + coalesce(claim.lease, v_queue.lease);
+                    if current_setting('pgq.unread', true) = 'on' then
+                        return;
+                    end if;
+                    return query select * from pgq.leased(v_lease_id);
+                    return;
+                end if;
+            end if;
+            if v_queue.paused then
+                return;
+            end if;
+        end if;
+
+        -- A session looks after its queue at most ten times a second, or when it finds too little.
+        v_tick := v_queue.queue_id || ' ' || floor(date_part('epoch', v_now) * 10);
+        if current_setting('pgq.tick', true) is distinct from v_tick then
+            perform set_config('pgq.tick', v_tick, false);
+            perform pgq._upkeep(v_queue, 10000, v_now);
+            -- Emptying a slot means to look for its unfinished messages: with a huge backlog that
+            -- is left to maintain().
+            perform pgq._turn_eras(v_now, pg_relation_size('pgq.ready') < 67108864);
+        end if;
+
         for i in 1 .. 5 loop
             if filter is null then
                 v_taken := pgq._take(v_queue, n, v_now);
@@ -149,48 +158,99 @@ begin
         if v_taken.size = 0 then
             return;
         end if;
+
+        v_until := v_now + coalesce(lease, v_queue.lease);
+        v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
+        if cardinality(v_taken.sets) = 1 then
+            insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
+                                   until, holder, client, key, failures, ids)
+            values (v_lease_id, 0, v_queue.queue_id, v_taken.attempts[1] + 1, v_taken.size,
+                    v_taken.grouped[1], v_now, v_until,
+                    nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
+                    v_taken.failures[1], v_taken.sets[1]);
+        else
+            insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
+                                   until, holder, client, key, failures, ids)
+            select v_lease_id, row_number() over (), v_queue.queue_id, p.attempt + 1,
+                   pgq._set_size(p.ids), p.grouped, v_now, v_until,
+                   nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
+                   p.failures, p.ids
+            from (
+                select u.attempt, u.failures, u.grouped, range_agg(u.ids) as ids
+                from unnest(v_taken.sets, v_taken.attempts, v_taken.failures, v_taken.grouped)
+                    u (ids, attempt, failures, grouped)
+                group by 1, 2, 3
+            ) p;
+        end if;
+        if key is not null then
+            if current_setting('pgq.unread', true) is distinct from 'on' then  -- hold reads nothing
+                return query select * from pgq.leased(v_lease_id);  -- in the order of every reading
+            end if;
+            return;
+        end if;
+        n := v_taken.size;
+        v_memory := case when filter is null then current_setting('pgq.head')::bigint[] end;
+        if cardinality(v_taken.sets) = 1 then
+            v_attempt := v_taken.attempts[1] + 1;
+            v_set := v_taken.sets[1];
+            v_low := lower(v_set);
+            v_high := upper(v_set);
+        end if;
     end if;
 
-    v_until := v_now + coalesce(lease, v_queue.lease);
-    v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
-    if cardinality(v_taken.sets) = 1 then
-        insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
-                               until, holder, client, key, failures, ids)
-        values (v_lease_id, 0, v_queue.queue_id, v_taken.attempts[1] + 1, v_taken.size,
-                v_taken.grouped[1], v_now, v_until,
-                nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
-                v_taken.failures[1], v_taken.sets[1]);
-    else
-        insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
-                               until, holder, client, key, failures, ids)
-        select v_lease_id, row_number() over (), v_queue.queue_id, p.attempt + 1,
-               pgq._set_size(p.ids), p.grouped, v_now, v_until,
-               nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
-               p.failures, p.ids
-        from (
-            select u.attempt, u.failures, u.grouped, range_agg(u.ids) as ids
-            from unnest(v_taken.sets, v_taken.attempts, v_taken.failures, v_taken.grouped)
-                u (ids, attempt, failures, grouped)
-            group by 1, 2, 3
-        ) p;
-    end if;
-    if key is not null then
-        if current_setting('pgq.unread', true) is distinct from 'on' then  -- hold reads nothing
-            return query select * from pgq.leased(v_lease_id);  -- in the order of every reading
-        end if;
-        return;
-    end if;
-    v_set := v_taken.sets[1];
-    if cardinality(v_taken.sets) = 1 and upper(v_set) - lower(v_set) <= 2 * v_taken.size then
+    if v_high - v_low <= 2 * n then
         -- Mostly they stand together in the log, in their order.
-        return query
-            select v_lease_id, m.id, m.topic, m.priority, v_taken.attempts[1] + 1, m.headers,
-                   m.payload, m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
-                   m.published_at, m.expires_at, v_until
-            from pgq.message m
-            where m.id >= lower(v_set) and m.id < upper(v_set) and m.id <@ v_set
-            order by m.id;
-    else
+        v_whole := v_high - v_low = n;
+        -- If they were published since this session first saw the current era (see _take), they
+        -- are in its slot: looking into one costs less than looking into three.
+        if v_low > v_memory[9] then
+            v_slot := (v_memory[8] % 3)::int;
+        end if;
+        case v_slot
+            when 0 then
+                return query
+                    select v_lease_id, m.id, m.topic, m.priority, v_attempt, m.headers, m.payload,
+                           m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+                           m.published_at, m.expires_at, v_until
+                    from pgq.message_0 m
+                    where m.id >= v_low and m.id < v_high and (v_whole or m.id <@ v_set)
+                    order by m.id;
+            when 1 then
+                return query
+                    select v_lease_id, m.id, m.topic, m.priority, v_attempt, m.headers, m.payload,
+                           m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+                           m.published_at, m.expires_at, v_until
+                    from pgq.message_1 m
+                    where m.id >= v_low and m.id < v_high and (v_whole or m.id <@ v_set)
+                    order by m.id;
+            when 2 then
+                return query
+                    select v_lease_id, m.id, m.topic, m.priority, v_attempt, m.headers, m.payload,
+                           m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+                           m.published_at, m.expires_at, v_until
+                    from pgq.message_2 m
+                    where m.id >= v_low and m.id < v_high and (v_whole or m.id <@ v_set)
+                    order by m.id;
+            else
+                return query
+                    select v_lease_id, m.id, m.topic, m.priority, v_attempt, m.headers, m.payload,
+                           m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+                           m.published_at, m.expires_at, v_until
+                    from pgq.message m
+                    where m.id >= v_low and m.id < v_high and (v_whole or m.id <@ v_set)
+                    order by m.id;
+        end case;
+        get diagnostics v_count = row_count;
+        if v_count = n then
+            return;
+        end if;
+    end if;
+    if v_whole is null or v_slot is not null then
+        -- They stand far apart, or a new era has just begun.
+        if v_taken.size is null then
+            v_taken := row(n, array[v_set], '{0}'::int[], null::jsonb[], null::boolean[],
+                           null::tid[])::pgq._taken;
+        end if;
         return query
             select v_lease_id, m.id, m.topic, m.priority, u.attempt + 1, m.headers, m.payload,
                    m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
@@ -198,10 +258,12 @@ begin
             from unnest(v_taken.sets, v_taken.attempts) with ordinality u (ids, attempt, i)
             cross join lateral unnest(u.ids) r
             join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+            where m.era is distinct from v_slot
             order by u.i, m.id;
+        get diagnostics v_rest = row_count;
+        v_count := v_count + v_rest;
     end if;
-    get diagnostics v_count = row_count;
-    if v_count < v_taken.size then
+    if v_count < n then
         perform pgq._refuse_snapshot();
     end if;
 end

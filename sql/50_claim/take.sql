@@ -13,6 +13,7 @@ set enable_sort = off
 set jit = off
 as $$
 declare
+    v_none constant bigint := -9223372036854775808;
     v_sets int8multirange[] := '{}';
     v_attempts int[] := '{}';
     v_failures jsonb[] := '{}';
@@ -30,41 +31,55 @@ declare
     v_rest int8multirange;
     v_memory bigint[] := nullif(current_setting('pgq.head', true), '')::bigint[];
     v_class bigint := 0::bigint;
-    v_head bigint := 0::bigint;
+    v_head bigint := v_none;
+    v_first bigint;
     v_last bigint;
     v_stretch bigint;
     v_more bigint := 512::bigint;
-    v_second bigint := floor(date_part('epoch', now))::bigint;
+    v_tick bigint := floor(date_part('epoch', now) * 10)::bigint;
+    v_second bigint := v_tick / 10;
+    v_number bigint := pg_sequence_last_value('pgq.era_number');
+    v_before bigint;
     v_until bigint;
     -- The stretches of rank to scan, one after the other.
     v_from bigint[] := array[-9223372036854775808];
     v_to bigint[] := array[9223372036854775807];
 begin
-    -- Memory: queue, first fresh rank of a priority, head (0: none), rows that may be taken before
-    -- the head is looked for again, the second until which all this holds, ids in a row.
-    if v_memory[1] = queue.queue_id and v_second between v_memory[5] - 60 and v_memory[5] + 60 then
+    -- Memory: queue, first fresh rank of a priority, head, rows that may be taken before the head
+    -- is looked for again, the second until which all this holds, ids in a row; then the tenth of a
+    -- second in which claim may take a row by that, the current era, and the last id when the
+    -- session saw it first: an id is given before the era is looked up, so later ones are in it.
+    if v_memory[1] = queue.queue_id and v_second between v_memory[5] - 60 and v_memory[5] + 1 then
         v_class := v_memory[2];
         v_head := v_memory[3];
         v_more := v_memory[4];
         v_size := v_memory[6]::int;
-        if v_more <= 0 or v_head <> 0 and v_second > v_memory[5] then
+        if v_memory[7] <> v_tick then
+            v_more := v_more - 50;  -- claim may have taken some meanwhile
+        end if;
+        if v_more <= 0 or v_head <> v_none and v_second > v_memory[5] then
             -- All that can be seen counts, not only what can be locked: another transaction
-            -- may give back what it has taken.
-            select r.rank into v_head from pgq.ready r
-            where r.queue_id = queue.queue_id and r.rank >= v_class order by r.rank limit 1;
-            v_head := coalesce(v_head, 0);
-            v_more := case when v_head = 0 then 512::bigint else 8192::bigint end;
+            -- may give back what it has taken. Those whose turn in a group comes later stand
+            -- among the fresh, anywhere.
+            v_head := coalesce(
+                (select r.rank from pgq.ready r
+                 where r.queue_id = queue.queue_id and r.rank >= v_class
+                   and not exists (select from pgq.group_head h where h.queue_id = queue.queue_id)
+                 order by r.rank limit 1), v_none);
+            v_more := case when v_head = v_none then 512::bigint else 8192::bigint end;
             v_until := v_second + 1;
-        elsif v_head <> 0 then
+        elsif v_head <> v_none then
             v_until := v_memory[5];
         end if;
-        -- Those whose turn in a group comes later stand among the fresh, anywhere.
-        if v_head <> 0 and v_head > v_class then
-            if not exists (select from pgq.group_head h where h.queue_id = queue.queue_id) then
-                v_from := array[-9223372036854775808, v_head, v_class];
-                v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
-            end if;
+        if v_head > v_class then
+            v_from := array[v_none, v_head, v_class];
+            v_to := array[v_class - 1, 9223372036854775807, v_head - 1];
         end if;
+    end if;
+    if v_memory[8] = v_number then
+        v_before := v_memory[9];
+    else
+        v_before := pg_sequence_last_value('pgq.message_id');
     end if;
 
     for i in 1 .. cardinality(v_from) loop
@@ -110,11 +125,11 @@ begin
                     ) s
                     where s.ahead < v_left;
                 end if;
-                select array_agg(g.ctid), count(*)::int, sum(g.size)::int, range_agg(g.ids),
+                select array_agg(g.ctid), count(*)::int, sum(g.size)::int, min(g.rank),
                        max(g.rank),
                        bool_and(g.attempt = 0 and g.failures is null and g.expires_at is null
                                 and not g.grouped) and min(g.rank) >> 49 = max(g.rank) >> 49
-                into v_gone, v_count, v_total, v_set, v_last, v_plain
+                into v_gone, v_count, v_total, v_first, v_last, v_plain
                 from (
                     select r.ctid, r.* from pgq.ready r
                     where r.queue_id = queue.queue_id and r.rank between v_from[i] and v_to[i]
@@ -135,7 +150,17 @@ begin
                     select array_agg(r order by r.rank) into v_rows
                     from pgq.ready r where r.ctid = any (v_gone);
                 end if;
-                delete from pgq.ready r where r.ctid = any (v_gone);
+                if v_total = v_count and v_last - v_first = v_count - 1 then
+                    -- One message a row, one behind the other: the ranks tell the ids.
+                    delete from pgq.ready r where r.ctid = any (v_gone);
+                    v_first := v_first & 562949953421311;
+                    v_set := int8multirange(int8range(v_first, v_first + v_count));
+                else
+                    with gone as (
+                        delete from pgq.ready r where r.ctid = any (v_gone) returning r.ids
+                    )
+                    select range_agg(g.ids) into v_set from gone g;
+                end if;
                 v_size := v_total / v_count;
             end if;
             v_more := v_more - v_count;
@@ -194,17 +219,18 @@ begin
             where r.queue_id = queue.queue_id and r.size > 1 order by r.rank limit 1);
     end if;
     if v_left > 0 then
-        v_head := 0::bigint;
+        v_head := v_none;
         v_more := 512::bigint;
     elsif (v_last >> 49) & 1 = 1 and v_class <> (v_last >> 49) << 49 then
         -- The stretch of the last row: 2^49 ranks, and in the odd ones stands what is fresh.
         v_class := (v_last >> 49) << 49;
-        v_head := 0::bigint;
+        v_head := v_none;
         v_more := least(v_more, 512);
     end if;
     v_memory := set_config(  -- an assignment is cheaper than a statement
         'pgq.head', array[queue.queue_id, v_class, v_head, v_more,
-                          case when v_head <> 0 then v_until else v_second + 60 end, v_size]::text,
+                          case when v_head <> v_none then v_until else v_second + 60 end, v_size,
+                          v_tick, v_number, v_before]::text,
         false)::bigint[];
     return row(n - v_left, v_sets, v_attempts, v_failures, v_grouped, v_missed)::pgq._taken;
 end
