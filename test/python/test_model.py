@@ -11,13 +11,13 @@ from conftest import Connect
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from model.machine import Machine
-from model.walks import walk, walk_in_groups
+from model.walks import walk, walk_in_groups, walk_with_names
 
 pytestmark = pytest.mark.unpooled("its sessions have settings of their own")
 
 EXAMPLES = int(os.environ.get("PGQ_EXAMPLES", "15"))
 STEPS = int(os.environ.get("PGQ_STEPS", "40"))
-WALKS = int(os.environ.get("PGQ_WALKS", "6"))
+WALKS = int(os.environ.get("PGQ_WALKS", "5"))
 
 
 def test_random_operations_keep_the_promises(connect: Connect) -> None:
@@ -58,6 +58,10 @@ def walker(connect: Connect, take: Callable[[Machine, random.Random, int], None]
 
 def test_long_walks_in_groups_keep_the_promises(connect: Connect) -> None:
     walker(connect, walk_in_groups)
+
+
+def test_long_walks_with_names_keep_the_promises(connect: Connect) -> None:
+    walker(connect, walk_with_names)
 
 
 def test_long_walks_keep_the_promises(connect: Connect) -> None:

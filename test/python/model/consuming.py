@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from model.driver import Driver, Refused, Session, connections, filters, picks
-from model.promises import LEASE, MAX_ATTEMPTS, Facts, Place, View, matches
+from model.promises import LEASE, MAX_ATTEMPTS, Facts, Place, View, held, kept, matches
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A lease by its token or by its name, and all or some of its messages."""
+
+    lease: int | None
+    ids: list[int] | None
+    # The queue and the key.
+    name: tuple[str, str] | None = None
+
+    @property
+    def token(self) -> str:
+        return "%s" if self.name is None else "pgq.named_lease(%s, %s)"
+
+    @property
+    def arguments(self) -> list[Any]:
+        return [self.lease] if self.name is None else [*self.name]
 
 
 class Consuming(Driver):
@@ -21,7 +42,7 @@ class Consuming(Driver):
     @precondition(lambda self: self.leases)
     def claim_next(self, which: int, pick: int, document: dict[str, Any] | None, n: int) -> None:
         """Acknowledge a lease and claim more in one call."""
-        self.claim(which, document, n, self.choose(self.sessions[which], pick, None)[0])
+        self.claim(which, document, n, self.choose(self.sessions[which], pick, None).lease)
 
     @rule(which=connections, document=filters, n=st.sampled_from([1, 2, 3, 20]))
     def claim_some(self, which: int, document: dict[str, Any], n: int) -> None:
@@ -46,6 +67,19 @@ class Consuming(Driver):
                 raise AssertionError("a good token was refused") from None
             return
         assert done is None or ended, "a stale token was accepted"
+        self.claimed(session, before, rows, document, n, ended, self.now() + LEASE)
+
+    def claimed(
+        self,
+        session: Session,
+        before: View,
+        rows: list[Any],
+        document: dict[str, Any] | None,
+        n: int,
+        ended: Iterable[int],
+        until: float,
+    ) -> None:
+        """Judge a claim that found these messages, after it had ended others."""
         said: dict[int, Place | None] = dict.fromkeys(ended)
         facts = self.known(session)
         assert len(rows) <= n
@@ -59,7 +93,7 @@ class Consuming(Driver):
             ready = [p for p in self.promises.fate(was, fact) if p and p.state == "ready"]
             assert ready, f"message {message_id} was {was}: not to be had"
             assert attempt == ready[0].attempt + 1
-            said[message_id] = Place("leased", attempt, self.now() + LEASE, lease)
+            said[message_id] = Place("leased", attempt, until, lease)
             if lease not in self.leases:
                 self.leases.append(lease)
         # Whose turn came during the claim, because the head of its group had expired, comes late.
@@ -100,36 +134,43 @@ class Consuming(Driver):
         fates = self.promises.fate(place, self.facts.get(message_id) or Facts(0, {}, None))
         return any(p is not None and p.state == "ready" for p in fates)
 
-    def choose(self, session: Session, pick: int, part: int | None) -> tuple[int, list[int] | None]:
+    def choose(self, session: Session, pick: int, part: int | None) -> Choice:
         """A lease, perhaps of the past, and all or some or wrong ids."""
         lease = self.leases[-1 - pick % min(len(self.leases), 6)]
+        return Choice(lease, self.some_of(session, lease, pick, part))
+
+    def some_of(
+        self, session: Session, lease: int | None, pick: int, part: int | None
+    ) -> list[int] | None:
         if part is None:
-            return lease, None
-        held = sorted(m for m, p in self.view(session.conn).items() if p.lease == lease)
-        ids = [m for i, m in enumerate(held) if part >> (i % 5) & 1]
+            return None
+        found = sorted(held(self.view(session.conn), lease))
+        ids = [m for i, m in enumerate(found) if part >> (i % 5) & 1]
         if part % 7 == 0 and self.facts:
             ids.append(sorted(self.facts)[pick % len(self.facts)])
-        return lease, ids
+        return ids
 
     def finish_some(
-        self,
-        session: Session,
-        pick: int,
-        part: int | None,
-        statement: str,
-        arguments: list[Any],
+        self, session: Session, choice: Choice, statement: str, arguments: list[Any]
     ) -> tuple[View, list[int]] | None:
-        lease, ids = self.choose(session, pick, part)
         before = self.view(session.conn)
-        held = [m for m, p in before.items() if p.lease == lease]
-        good = bool(held) if ids is None else set(ids) <= set(held)
+        found = list(held(before, choice.lease))
+        ids = choice.ids
+        good = bool(found) if ids is None else set(ids) <= set(found)
+        if choice.name is not None and choice.lease is None:
+            good = False
         try:
-            rows = self.perform(session, statement, [lease, ids, *arguments], "QU003")
+            rows = self.perform(
+                session,
+                statement.format(lease=choice.token),
+                [*choice.arguments, ids, *arguments],
+                "QU003",
+            )
         except Refused as refused:
             if str(refused) == "QU003" and good:
                 raise AssertionError("a good token was refused") from None
             return None
-        ended = held if ids is None else list(dict.fromkeys(ids))
+        ended = found if ids is None else list(dict.fromkeys(ids))
         assert good, "a stale token was accepted"
         assert rows == [(len(ended),)]
         return before, ended
@@ -143,29 +184,32 @@ class Consuming(Driver):
     )
     @precondition(lambda self: self.leases)
     def settle(self, which: int, pick: int, part: int | None, how: str, delay: int | None) -> None:
-        if how == "ack":
-            self.ack(which, pick, part)
-        elif how == "bury":
-            self.bury(which, pick, part)
-        elif how == "extend":
-            self.extend(which, pick, 30 if delay else None)
-        else:
-            self.nack(which, pick, part, delay, release=how == "release")
-
-    def ack(self, which: int, pick: int, part: int | None) -> None:
         session = self.sessions[which]
-        if ended := self.finish_some(session, pick, part, "select pgq.ack(%s, %s)", []):
+        self.settle_choice(session, self.choose(session, pick, part), how, delay)
+
+    def settle_choice(self, session: Session, choice: Choice, how: str, delay: int | None) -> None:
+        if how == "ack":
+            self.ack(session, choice)
+        elif how == "bury":
+            self.bury(session, choice)
+        elif how == "extend":
+            self.extend(session, choice, 30 if delay else None)
+        else:
+            self.nack(session, choice, delay, release=how == "release")
+
+    def ack(self, session: Session, choice: Choice) -> None:
+        if ended := self.finish_some(session, choice, "select pgq.ack({lease}, %s)", []):
             self.done(session, ended[0], dict.fromkeys(ended[1]))
 
-    def nack(
-        self, which: int, pick: int, part: int | None, delay: int | None, release: bool
-    ) -> None:
-        session = self.sessions[which]
+    def nack(self, session: Session, choice: Choice, delay: int | None, release: bool) -> None:
         verb = "release" if release else "nack"
         if release:
             delay = delay or 0
         ended = self.finish_some(
-            session, pick, part, f"select pgq.{verb}(%s, %s, delay => %s * interval '1 s')", [delay]
+            session,
+            choice,
+            f"select pgq.{verb}({{lease}}, %s, delay => %s * interval '1 s')",
+            [delay],
         )
         if ended is None:
             return
@@ -182,28 +226,30 @@ class Consuming(Driver):
                 said[message_id] = Place("scheduled", attempt, due)
         self.done(session, before, said)
 
-    def bury(self, which: int, pick: int, part: int | None) -> None:
-        session = self.sessions[which]
-        if ended := self.finish_some(session, pick, part, "select pgq.bury(%s, %s, 'no good')", []):
+    def bury(self, session: Session, choice: Choice) -> None:
+        if ended := self.finish_some(
+            session, choice, "select pgq.bury({lease}, %s, 'no good')", []
+        ):
             said = {m: Place("dead", ended[0][m].attempt) for m in ended[1]}
             self.done(session, ended[0], dict(said))
 
-    def extend(self, which: int, pick: int, longer: int | None) -> None:
-        session = self.sessions[which]
-        lease, _ = self.choose(session, pick, None)
+    def extend(self, session: Session, choice: Choice, longer: int | None) -> None:
         before = self.view(session.conn)
-        held = {m: p for m, p in before.items() if p.lease == lease}
+        found = held(before, choice.lease)
         try:
-            self.perform(
-                session, "select pgq.extend(%s, %s * interval '1 s')", [lease, longer], "QU003"
+            rows = self.perform(
+                session,
+                f"select extract(epoch from pgq.extend({choice.token}, %s * interval '1 s')"
+                " - timestamptz '2025-02-01 00:00:00+00')::float8",
+                [*choice.arguments, longer],
+                "QU003",
             )
         except Refused as refused:
-            if str(refused) == "QU003" and held:
+            if str(refused) == "QU003" and found:
                 raise AssertionError("a good token was refused") from None
             return
-        assert held, "a stale token was accepted"
-        until = self.now() + (longer or LEASE)
-        said = {
-            m: Place("leased", p.attempt, max(until, p.until or 0), lease) for m, p in held.items()
-        }
-        self.done(session, before, dict(said))
+        assert choice.lease is not None, "a stale name was accepted"
+        assert found, "a stale token was accepted"
+        until = max([self.now() + (longer or LEASE), *(p.until or 0 for p in found.values())])
+        assert rows == [(None if until == math.inf else until,)]
+        self.done(session, before, kept(before, choice.lease, until))

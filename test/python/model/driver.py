@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar
@@ -12,7 +13,20 @@ from conftest import Connect
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from model.promises import LEASE, MAX_ATTEMPTS, Facts, Known, Place, Promises, Said, View, members
+from model.promises import (
+    LEASE,
+    MAX_ATTEMPTS,
+    Aside,
+    Facts,
+    Known,
+    Names,
+    Place,
+    Promises,
+    Said,
+    View,
+    apply,
+    members,
+)
 
 # A clock that stands still between the steps, the same for all sessions and snapshots. It is in the
 # past, so that filters, which are compiled by the true clock, are not forgotten as old.
@@ -24,22 +38,28 @@ language sql volatile parallel safe
 return timestamptz '2025-02-01 00:00:00+00'
     + pg_sequence_last_value('public.clock'::regclass) * interval '1 s';
 """
-# What is remembered only after many messages is remembered after a few, and nobody waits for long.
-HASTE = """
+# What is remembered only after many messages is remembered after a few, and nobody waits for long;
+# what is done to many staged messages is done to a few, and slices are of single messages.
+HASTE = r"""
 do $$
 declare
-    v_function record;
+    v_change record;
+    v_definition text;
 begin
-    for v_function in
-        select replace(replace(replace(
-                   pg_get_functiondef(p.oid), 'v_tested >= 500', 'v_tested >= 3'),
-                   '>= 512', '>= 3'), '200ms', '5ms') as definition
-        from pg_proc p where p.pronamespace = 'pgq'::regnamespace
-          and p.proname in ('_take', '_take_matching', '_await_rows')
-        union all
-        select replace(pg_get_functiondef('pgq._era_patience'::regproc), '50 ms', '1 ms')
+    for v_change in
+        select * from (values
+            ('_take', '\m512\M', '3'), ('_take', '\m8192\M', '12'),
+            ('_take_matching', 'v_tested >= 500', 'v_tested >= 3'),
+            ('_await_rows', '200ms', '5ms'), ('_era_patience', '50 ms', '1 ms'),
+            ('publish_staged', 'v_count < 10000', 'v_count < 3'),
+            ('_slice_ranges', '(<<|>>) 6', '\1 1'), ('lease_slices', '(<<|>>) 6', '\1 1')
+        ) c (name, slow, quick)
     loop
-        execute v_function.definition;
+        v_definition := pg_get_functiondef(('pgq.' || v_change.name)::regproc);
+        if v_definition !~ v_change.slow then
+            raise '% has no %', v_change.name, v_change.slow;
+        end if;
+        execute regexp_replace(v_definition, v_change.slow, v_change.quick, 'g');
     end loop;
 end
 $$
@@ -54,6 +74,7 @@ picks = st.integers(0, 10**6)
 delays = st.sampled_from([None, None, None, 1, 30])
 expiries = st.sampled_from([None, None, None, 5, 60])
 priorities = st.sampled_from([0, 0, 0, 5, -1])
+WRITERS = ["v", "w"]
 GROUPS = [None, None, "g", "h"]
 groups = st.sampled_from(GROUPS)
 
@@ -66,6 +87,14 @@ class Session:
     # What the open transaction has moved, as it sees it.
     touched: dict[int, Place | None] = field(default_factory=dict)
     facts: dict[int, Facts] = field(default_factory=dict)
+    aside: Aside = field(default_factory=dict)
+    # It keeps everybody else from the staging table.
+    emptied: bool = False
+
+    def forget(self) -> None:
+        """The transaction is over."""
+        self.open = self.repeatable = self.emptied = False
+        self.touched, self.facts, self.aside = {}, {}, {}
 
 
 class Refused(Exception):
@@ -73,7 +102,7 @@ class Refused(Exception):
 
 
 class Driver(RuleBasedStateMachine):
-    connect: ClassVar[Connect]
+    reconnect: ClassVar[Connect]
     numbers: ClassVar[count[int]] = count(1)
     sessions: ClassVar[list[Session]] = []
     observer: ClassVar[psycopg.Connection]
@@ -86,11 +115,16 @@ class Driver(RuleBasedStateMachine):
         cls.observer.execute(HASTE)
         # The views guess at large sets: neither compile for them nor start workers.
         cls.observer.execute("set jit = off; set max_parallel_workers_per_gather = 0")
-        cls.sessions = [Session(connect()) for _ in range(3)]
-        for session in cls.sessions:
-            session.conn.execute("set jit = off; set max_parallel_workers_per_gather = 0")
-            session.conn.execute("set lock_timeout = '20ms'")
-            session.conn.execute("set client_min_messages = error")
+        cls.reconnect = staticmethod(connect)
+        cls.sessions = [Session(cls.connection()) for _ in range(3)]
+
+    @classmethod
+    def connection(cls) -> psycopg.Connection:
+        conn = cls.reconnect()
+        conn.execute("set jit = off; set max_parallel_workers_per_gather = 0")
+        conn.execute("set lock_timeout = '20ms'")
+        conn.execute("set client_min_messages = error")
+        return conn
 
     @initialize(
         lanes=st.sampled_from([[], ["k"], ["z", "k"]]),
@@ -109,10 +143,12 @@ class Driver(RuleBasedStateMachine):
         self.steps = 0
         self.facts: dict[int, Facts] = {}
         self.leases: list[int] = []
+        self.names: Names = {}
+        self.slices: dict[tuple[int, int], int] = {}
         self.committed: View = {}
+        self.aside: Aside = {}
         for session in self.sessions:
-            session.open = session.repeatable = False
-            session.touched, session.facts = {}, {}
+            session.forget()
         self.observer.execute(
             "select pgq.create_queue(%s, lane_keys => %s, lease => %s * interval '1 s',"
             " max_attempts => %s, backoff => '2 s', retention => '0', set_size => %s,"
@@ -146,8 +182,47 @@ class Driver(RuleBasedStateMachine):
                 state = "scheduled"
             if state in ("ready", "dead"):
                 until = None
+            elif state == "leased" and until is None:
+                until = math.inf
             found[message_id] = Place(state, attempt, until, lease)
         assert len(found) == len(rows), "a message is in two places"
+        return found
+
+    def look_aside(self, conn: psycopg.Connection) -> Aside:
+        """What is staged, and how far writers and streams are."""
+        rows = conn.execute(
+            "with clock as (select timestamptz '2025-02-01 00:00:00+00' as zero)"
+            " select 'staged', token::text, position, jsonb_build_array("
+            "     headers, group_key, extract(epoch from staged_at - zero)::float8)"
+            " from pgq.staged, clock where topic = %(queue)s"
+            " union all select 'writer', writer, 0, jsonb_build_array(epoch)"
+            " from pgq.writer where writer = any (%(writers)s)"
+            " union all select 'stream', consumer, 0, jsonb_build_array("
+            "     batch, owner, extract(epoch from until - zero)::float8)"
+            " from pgq.stream join pgq.queue using (queue_id), clock where name = %(queue)s",
+            {"queue": self.queue, "writers": [f"{self.queue} {name}" for name in WRITERS]},
+        ).fetchall()
+        found: Aside = {(kind, name, position): value for kind, name, position, value in rows}
+        assert len(found) == len(rows), "something is staged twice"
+        return found
+
+    def shut_out(self, session: Session | None) -> bool:
+        """Whether somebody else is emptying the staging table."""
+        return any(other.emptied for other in self.sessions if other is not session)
+
+    def put_aside(self, session: Session, before: Aside, said: Aside) -> None:
+        """Judge what an operation has done aside of the messages."""
+        assert self.look_aside(session.conn) == apply(before, said)
+        if session.open:
+            session.aside |= said
+        else:
+            self.aside = apply(self.aside, said)
+
+    def seen_aside(self, session: Session) -> Aside:
+        """What a session sees: what is committed, and what it has done."""
+        found = self.look_aside(session.conn)
+        if not session.repeatable:  # else it may look at the past
+            assert found == apply(self.aside, session.aside)
         return found
 
     def stalls(self, conn: psycopg.Connection) -> set[str]:
@@ -266,13 +341,30 @@ class Driver(RuleBasedStateMachine):
         session.open, session.repeatable = True, repeatable
 
     def end(self, session: Session, ending: str) -> None:
-        session.conn.execute(ending)
+        if ending == "terminate":
+            self.terminate_backend(session)
+        else:
+            session.conn.execute(ending)
         after = self.view(self.observer)
         expected: dict[int, Place | None] = dict(self.committed)
         if ending == "commit":
             expected |= session.touched
             self.facts |= session.facts
+            self.aside = apply(self.aside, session.aside)
         assert after == {key: value for key, value in expected.items() if value is not None}
         self.committed = after
-        session.open = session.repeatable = False
-        session.touched, session.facts = {}, {}
+        session.forget()
+
+    def terminate_backend(self, session: Session) -> None:
+        row = self.observer.execute(
+            "select pg_terminate_backend(%s, 30000)", [session.conn.info.backend_pid]
+        ).fetchone()
+        assert row == (True,)
+        session.conn.close()
+        session.conn = self.connection()
+
+    @rule(which=connections)
+    def terminate(self, which: int) -> None:
+        """Whoever is in a transaction dies."""
+        if self.sessions[which].open:
+            self.end(self.sessions[which], "terminate")

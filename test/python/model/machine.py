@@ -6,18 +6,21 @@ from collections import Counter
 
 from hypothesis.stateful import invariant
 
-from model.consuming import Consuming
+from model.naming import Naming
 from model.promises import UNDER_WAY, members
-from model.publishing import Publishing
+from model.staging import Staging
+from model.streaming import Streaming
 from model.upkeep import Upkeep
 
 
-class Machine(Publishing, Consuming, Upkeep):
+class Machine(Staging, Naming, Streaming, Upkeep):
     @invariant()
     def sound(self) -> None:
         if not hasattr(self, "queue"):
             return
         assert self.view(self.observer) == self.committed
+        if not self.shut_out(None):
+            assert self.look_aside(self.observer) == self.aside
         self.sound_groups(self.observer, self.committed, self.facts)
         self.steps += 1
         if self.steps % 5 == 0:
@@ -38,18 +41,23 @@ class Machine(Publishing, Consuming, Upkeep):
     def teardown(self) -> None:
         for session in self.sessions:
             session.conn.execute("rollback")
-            session.open = session.repeatable = False
-            session.touched, session.facts = {}, {}
+            session.forget()
         if not hasattr(self, "queue"):
             return
         if self.view(self.observer) == self.committed:  # else it has failed already
             self.drain()
             self.check()
+        self.observer.execute("delete from pgq.staged")
         self.observer.execute("select pgq.drop_queue(%s, force => true)", [self.queue])
 
     def drain(self) -> None:
         """Whatever has happened, all that is not dead can be delivered in the end."""
         self.pause(pause=False)
+        # What is held without an end comes back when somebody says so.
+        self.observer.execute(
+            "select pgq.release(lease_id) from pgq.leases where queue = %s and until is null",
+            [self.queue],
+        )
         for _ in range(100):
             self.wait(seconds=400)
             lease = self.observer.execute(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 MAX_ATTEMPTS = 3
 LEASE = 10
+DAY = 86400
 UNDER_WAY = ("ready", "scheduled", "leased")
 
 
@@ -16,7 +18,7 @@ def matches(document: dict[str, Any] | None, found: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a message is; until is when it is due, or when its lease ends."""
+    """Where a message is; until is when it is due, or when its lease ends (infinity: never)."""
 
     state: str
     attempt: int
@@ -43,6 +45,13 @@ View = dict[int, Place]
 Known = dict[int, Facts]
 # What an operation was told to do with messages; None: they are done.
 Said = dict[int, Place | None]
+# Which lease has which name; one that is over may be in it.
+Names = dict[int, Hashable]
+# What is no message yet, or says how far somebody is; None: it is gone.
+#   ("staged", token, position): [headers, group, staged at]
+#   ("writer", name, 0): [epoch]
+#   ("stream", consumer, 0): [the last finished batch, owner, until]
+Aside = dict[tuple[str, str, int], list[Any] | None]
 
 
 def same(is_now: Place | None, may_be: Place | None) -> bool:
@@ -62,6 +71,42 @@ def members(view: View, facts: Known, *states: str) -> dict[str, list[int]]:
         if group is not None and view[message_id].state in states:
             found.setdefault(group, []).append(message_id)
     return found
+
+
+def held(view: View, lease: int | None) -> dict[int, Place]:
+    """The messages of a lease."""
+    return {m: p for m, p in view.items() if lease is not None and p.lease == lease}
+
+
+def named(view: View, names: Names, key: Hashable) -> int | None:
+    """The lease that has a name, as long as it holds anything."""
+    leases = {p.lease for p in view.values() if p.lease is not None and names.get(p.lease) == key}
+    assert len(leases) <= 1, f"{key} is the name of {leases}"
+    return leases.pop() if leases else None
+
+
+def reading_order(view: View, facts: Known, lease: int | None) -> list[int]:
+    """The messages of a lease as they are always read again."""
+    found = held(view, lease)
+    return sorted(found, key=lambda m: (-facts[m].priority, found[m].attempt == 1, m))
+
+
+def kept(before: View, lease: int, until: float) -> Said:
+    """What becomes of the messages of a lease that is to last until then: it never ends sooner."""
+    return {
+        m: Place("leased", p.attempt, max(until, p.until or 0), lease)
+        for m, p in held(before, lease).items()
+    }
+
+
+def apply(aside: Aside, said: Aside) -> Aside:
+    return {key: value for key, value in (aside | said).items() if value is not None}
+
+
+def staged(aside: Aside, tokens: list[str]) -> Aside:
+    """What is staged under these tokens: token after token, each in its order."""
+    found = [key for key in aside if key[0] == "staged" and key[1] in tokens]
+    return {key: aside[key] for key in sorted(found, key=lambda k: (tokens.index(k[1]), k[2]))}
 
 
 class Promises:
@@ -123,3 +168,29 @@ class Promises:
         for group, found in heads.items():
             assert len(found) == 1, f"of group {group} are under way: {found}"
         return members(view, facts, "waiting").keys() - heads.keys()
+
+    def publish_staged(
+        self, aside: Aside, tokens: list[str], size: int | None, epoch: tuple[str, int] | None
+    ) -> tuple[Aside, Aside] | None:
+        """What is published, and what it changes aside; None: it is refused."""
+        found = staged(aside, tokens)
+        said: Aside = dict.fromkeys(found)
+        if epoch is not None:
+            key = ("writer", epoch[0], 0)
+            last = aside.get(key)
+            if last is not None and last[0] >= epoch[1]:
+                return ({}, said) if last[0] == epoch[1] else None
+            said[key] = [epoch[1]]
+        return (found, said) if size in (None, len(found)) else None
+
+    def orphans(self, aside: Aside) -> set[tuple[str, str, int]]:
+        """What was staged too long ago."""
+        return {
+            key
+            for key, value in aside.items()
+            if value is not None and key[0] == "staged" and value[2] < self.now - DAY
+        }
+
+    def may_own(self, stream: list[Any] | None, owner: str) -> bool:
+        """Whether somebody may take a stream's name: it is free, or its own, or was left alone."""
+        return stream is None or stream[1] in (None, owner) or stream[2] <= self.now

@@ -113,9 +113,15 @@ class Upkeep(Driver):
     @rule()
     def maintain(self) -> None:
         if session := self.idle():
+            if self.shut_out(session):
+                return  # it would wait
             before = self.view(session.conn)
             session.conn.execute("call pgq.maintain()")
             self.done(session, before, {})
+            left, orphans = self.look_aside(session.conn), self.promises.orphans(self.aside)
+            if any(other.open for other in self.sessions):  # who may be publishing them
+                orphans -= left.keys()
+            self.put_aside(session, self.aside, dict.fromkeys(orphans))
 
     @rule(seconds=st.sampled_from([1, 3, 11, 40]))
     def wait(self, seconds: int) -> None:

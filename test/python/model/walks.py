@@ -6,8 +6,12 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from model.driver import GROUPS
+from model.driver import GROUPS, WRITERS
 from model.machine import Machine
+from model.naming import KEYS
+from model.promises import DAY
+from model.staging import TOKENS
+from model.streaming import CONSUMERS, OWNERS
 
 
 def walk(machine: Machine, chance: random.Random, steps: int) -> None:
@@ -119,6 +123,91 @@ def walk_in_groups(machine: Machine, chance: random.Random, steps: int) -> None:
         machine.maintain: 0.2,
         lambda: machine.wait(chance.choice([1, 3, 11])): 1,
     }
+    for step in chance.choices(list(choices), list(choices.values()), k=steps):
+        step()
+        machine.sound()
+
+
+def walk_with_names(machine: Machine, chance: random.Random, steps: int) -> None:
+    """Named claims, batches of streams and staged messages, by sessions that end badly."""
+
+    def which() -> int:
+        return chance.choice([0, 0, 1, 2])
+
+    def headers() -> list[dict[str, Any]]:
+        return [{"k": chance.randrange(3)} for _ in range(chance.randrange(1, 5))]
+
+    def wanted() -> tuple[dict[str, Any] | None, int]:
+        return chance.choice([None, None, {"k": 0}]), chance.choice([1, 3, 20])
+
+    def end() -> None:
+        for number, session in enumerate(machine.sessions):
+            if session.open and chance.random() < 0.1:
+                machine.terminate(number)
+            elif session.open:
+                machine.begin_or_end(number, False, chance.choice(["commit", "rollback"]))
+
+    def settle() -> None:
+        how = chance.choice(["ack", "ack", "ack", "nack", "release", "extend", "bury"])
+        part = chance.choice([None, chance.randrange(32)])
+        key = chance.choice(KEYS)
+        machine.settle_named(which(), key, chance.randrange(99), part, how, chance.choice([0, 5]))
+
+    def read() -> None:
+        if machine.leases:
+            machine.read(which(), chance.randrange(9), chance.choice([1, 2, 3]))
+
+    def stream_claim() -> None:
+        # Mostly by whom it belongs to.
+        consumer = chance.choice(CONSUMERS)
+        stream = machine.aside.get(("stream", consumer, 0)) or [0, None, 0]
+        owner = stream[1] if stream[1] and chance.random() < 0.8 else chance.choice(OWNERS)
+        ahead, lease = chance.choice([0, 1, 1, 1, 2, 2, 3]), chance.choice([None, None, 30])
+        machine.stream_claim(which(), consumer, owner, ahead, *wanted(), lease)
+        if chance.random() < 0.2:
+            machine.stream_finish(which(), consumer, owner, chance.choice([0, 1, 2]))
+
+    def stream_begin() -> None:
+        consumer, owner = chance.choice(CONSUMERS), chance.choice(OWNERS)
+        timeout, lease = chance.choice([2, 30]), chance.choice([None, 30])
+        machine.stream_begin(which(), consumer, owner, timeout, lease)
+
+    def numbers() -> list[int]:
+        return chance.sample(TOKENS, chance.choice([1, 1, 2, 3]))
+
+    choices: dict[Callable[[], None], float] = {
+        lambda: machine.publish_batch(
+            which(), headers(), chance.choice([0, 0, 5]), None, None, [None], False
+        ): 2,
+        lambda: machine.claim_named(
+            which(),
+            chance.choice(KEYS),
+            *wanted(),
+            chance.choice([None, 5, 30]),
+            chance.random() < 0.4,
+        ): 5,
+        settle: 2,
+        read: 2,
+        stream_begin: 1,
+        stream_claim: 3,
+        lambda: machine.stream_end(which(), chance.choice(CONSUMERS), chance.choice(OWNERS)): 0.3,
+        lambda: machine.stage(
+            which(), chance.choice(TOKENS), headers(), chance.choice(GROUPS),
+            chance.choice([0, 0, 0, DAY - 5]),
+        ): 3,
+        lambda: machine.publish_staged(
+            which(),
+            numbers(),
+            chance.choice([None, 0, 0, 1]),
+            chance.choice([None, *WRITERS]),
+            chance.choice([0, 1, 1, -1]),
+        ): 3,
+        lambda: machine.discard_staged(which(), numbers()): 0.3,
+        lambda: machine.begin_or_end(which(), chance.random() < 0.4, "commit"): 3,
+        end: 1.5,
+        machine.maintain: 0.5,
+        lambda: machine.wait(chance.choice([1, 3, 11])): 1,
+    }  # fmt: skip
     for step in chance.choices(list(choices), list(choices.values()), k=steps):
         step()
         machine.sound()
