@@ -6317,7 +6317,9 @@ begin
     if not found then
         perform pgq._lose_lease(extend.lease_id);
     end if;
-    return (select nullif(min(l.until), 'infinity') from pgq.lease l where l.lease_id = extend.lease_id);
+    return (
+        select nullif(min(l.until), 'infinity') from pgq.lease l
+        where l.lease_id = extend.lease_id);
 end
 $$;
 comment on function pgq.extend(bigint, interval, pgq.caller) is
@@ -6540,7 +6542,7 @@ begin
             where l.lease_id = leased.lease_id;
         get diagnostics v_count = row_count;
         if current_setting('transaction_isolation') <> 'read committed' then
-            select sum(upper(r) - lower(r)) into v_size
+            select sum(upper(r) - lower(r))::bigint into v_size
             from pgq.lease l cross join lateral pgq._slice_ranges(l.ids, slice, "of") r
             where l.lease_id = leased.lease_id;
             if v_count < v_size then

@@ -24,7 +24,9 @@ begin
     if not found then
         perform pgq._lose_lease(extend.lease_id);
     end if;
-    return (select nullif(min(l.until), 'infinity') from pgq.lease l where l.lease_id = extend.lease_id);
+    return (
+        select nullif(min(l.until), 'infinity') from pgq.lease l
+        where l.lease_id = extend.lease_id);
 end
 $$;
 comment on function pgq.extend(bigint, interval, pgq.caller) is

@@ -39,7 +39,7 @@ begin
             where l.lease_id = leased.lease_id;
         get diagnostics v_count = row_count;
         if current_setting('transaction_isolation') <> 'read committed' then
-            select sum(upper(r) - lower(r)) into v_size
+            select sum(upper(r) - lower(r))::bigint into v_size
             from pgq.lease l cross join lateral pgq._slice_ranges(l.ids, slice, "of") r
             where l.lease_id = leased.lease_id;
             if v_count < v_size then
