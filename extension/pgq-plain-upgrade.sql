@@ -3853,6 +3853,10 @@ as $$
 declare
     v_token uuid := '00000000-0000-0000-0000-000000000000';
 begin
+    -- An old snapshot does not show what others have staged since.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return false;
+    end if;
     lock table pgq.staged in access exclusive mode nowait;
     loop
         select s.token into v_token from pgq.staged s
@@ -5791,12 +5795,15 @@ begin
     if not found then
         perform pgq._lose_lease(extend.lease_id);
     end if;
-    return (select min(l.until) from pgq.lease l where l.lease_id = extend.lease_id);
+    return (
+        select nullif(min(l.until), 'infinity') from pgq.lease l
+        where l.lease_id = extend.lease_id);
 end
 $$;
 comment on function pgq.extend(bigint, interval, pgq.caller) is
     'Holds the messages of a lease for longer: the given time (null: the queue''s lease) from now. '
-    'Returns until when. QU003 if the lease is lost.';
+    'Returns until when; null: a lease that is held without an end keeps none. QU003 if the lease '
+    'is lost.';
 revoke all on function pgq.extend(bigint, interval, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
@@ -6016,6 +6023,15 @@ begin
             cross join lateral pgq._slice_ranges(l.ids, slice, "of") r
             join pgq.message m on m.id >= lower(r) and m.id < upper(r)
             where l.lease_id = leased.lease_id;
+        get diagnostics v_count = row_count;
+        if current_setting('transaction_isolation') <> 'read committed' then
+            select sum(upper(r) - lower(r))::bigint into v_size
+            from pgq.lease l cross join lateral pgq._slice_ranges(l.ids, slice, "of") r
+            where l.lease_id = leased.lease_id;
+            if v_count < v_size then
+                perform pgq._refuse_snapshot();
+            end if;
+        end if;
         return;
     end if;
     return query

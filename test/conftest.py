@@ -22,6 +22,9 @@ Connect = Callable[..., psycopg.Connection]
 
 pytest_plugins = ["pgq.pytest_plugin"]
 
+# Its assertions say what they compared, as those in tests do.
+pytest.register_assert_rewrite("model")
+
 # Whether there is a pooler between the tests and the server: each transaction another session.
 POOLED = bool(os.environ.get("PGQ_TEST_POOLER"))
 

@@ -7,6 +7,10 @@ as $$
 declare
     v_token uuid := '00000000-0000-0000-0000-000000000000';
 begin
+    -- An old snapshot does not show what others have staged since.
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return false;
+    end if;
     lock table pgq.staged in access exclusive mode nowait;
     loop
         select s.token into v_token from pgq.staged s

@@ -24,10 +24,13 @@ begin
     if not found then
         perform pgq._lose_lease(extend.lease_id);
     end if;
-    return (select min(l.until) from pgq.lease l where l.lease_id = extend.lease_id);
+    return (
+        select nullif(min(l.until), 'infinity') from pgq.lease l
+        where l.lease_id = extend.lease_id);
 end
 $$;
 comment on function pgq.extend(bigint, interval, pgq.caller) is
     'Holds the messages of a lease for longer: the given time (null: the queue''s lease) from now. '
-    'Returns until when. QU003 if the lease is lost.';
+    'Returns until when; null: a lease that is held without an end keeps none. QU003 if the lease '
+    'is lost.';
 revoke all on function pgq.extend(bigint, interval, pgq.caller) from public;

@@ -37,6 +37,15 @@ begin
             cross join lateral pgq._slice_ranges(l.ids, slice, "of") r
             join pgq.message m on m.id >= lower(r) and m.id < upper(r)
             where l.lease_id = leased.lease_id;
+        get diagnostics v_count = row_count;
+        if current_setting('transaction_isolation') <> 'read committed' then
+            select sum(upper(r) - lower(r))::bigint into v_size
+            from pgq.lease l cross join lateral pgq._slice_ranges(l.ids, slice, "of") r
+            where l.lease_id = leased.lease_id;
+            if v_count < v_size then
+                perform pgq._refuse_snapshot();
+            end if;
+        end if;
         return;
     end if;
     return query

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -122,19 +123,20 @@ async def test_a_consumer_handles_what_is_there_and_what_comes(
 
 
 async def test_a_plain_function_does_not_hold_up_the_loop(orders: pgq.AsyncPooledClient) -> None:
-    seen = []
+    begun, ticked, seen = threading.Event(), threading.Event(), []
 
     def handle(message: Message) -> None:
-        time.sleep(0.3)
-        seen.append(message.payload)
+        begun.set()
+        seen.append(ticked.wait(20))
 
     await orders.publish("orders", 1)
     async with pgq.AsyncConsumer(orders, "orders", handle):
-        ticks = 0
-        while not seen:
+        await wait_for(begun.is_set)
+        for _ in range(20):
             await asyncio.sleep(0.01)
-            ticks += 1
-    assert ticks > 10
+        ticked.set()
+        await wait_for(lambda: seen)
+    assert seen == [True]
 
 
 async def test_a_handler_that_raises_affects_no_other_message(
@@ -157,15 +159,19 @@ async def test_a_handler_that_raises_affects_no_other_message(
 async def test_a_lease_is_renewed_while_a_handler_runs(
     orders: pgq.AsyncPooledClient, db: psycopg.Connection
 ) -> None:
-    done = []
+    over, done = asyncio.Event(), []
 
     async def handle(message: Message) -> None:
-        await asyncio.sleep(1.2)
+        await over.wait()
         done.append(message.payload)
 
     await orders.publish("orders", 1)
-    lease = timedelta(milliseconds=400)
+    lease = timedelta(seconds=1)
+    outlived = "select from pgq.lease where pgq.now() > claimed_at + interval '1.1 s'"
     async with pgq.AsyncConsumer(orders, "orders", handle, lease=lease):
+        await wait_for(lambda: db.execute(outlived).fetchone() is not None)
+        assert not await orders.claim("orders")
+        over.set()
         await wait_for(lambda: done)
     assert db.execute("select event from pgq.journal").fetchall() == [("ack",)]
 

@@ -348,10 +348,10 @@ class Client:
         """Make messages of a lease dead letters."""
         return self._value(int, _sql.BURY, lease_id, _ids(ids), _text(error), _json(details))
 
-    def extend(self, lease_id: int, lease: timedelta | None = None) -> datetime:
-        """Hold the messages of a lease for longer; return until when."""
+    def extend(self, lease_id: int, lease: timedelta | None = None) -> datetime | None:
+        """Hold the messages of a lease for longer; return until when (None: it has no end)."""
         rows = self._rows(_sql.EXTEND, lease_id, lease, factory=scalar_row, repeatable=True)
-        until: datetime = rows[0]
+        until: datetime | None = rows[0]
         return until
 
     def seen(self, handler: str, message_id: int, *, size: int = 100) -> bool:

@@ -350,10 +350,10 @@ class AsyncClient:
         """Make messages of a lease dead letters."""
         return await self._value(int, _sql.BURY, lease_id, _ids(ids), _text(error), _json(details))
 
-    async def extend(self, lease_id: int, lease: timedelta | None = None) -> datetime:
-        """Hold the messages of a lease for longer; return until when."""
+    async def extend(self, lease_id: int, lease: timedelta | None = None) -> datetime | None:
+        """Hold the messages of a lease for longer; return until when (None: it has no end)."""
         rows = await self._rows(_sql.EXTEND, lease_id, lease, factory=scalar_row, repeatable=True)
-        until: datetime = rows[0]
+        until: datetime | None = rows[0]
         return until
 
     async def seen(self, handler: str, message_id: int, *, size: int = 100) -> bool:

@@ -1,0 +1,370 @@
+"""Three connections and an observer: every operation on one is judged for all of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, ClassVar
+
+import psycopg
+from conftest import Connect
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from model.promises import (
+    LEASE,
+    MAX_ATTEMPTS,
+    Aside,
+    Facts,
+    Known,
+    Names,
+    Place,
+    Promises,
+    Said,
+    View,
+    apply,
+    members,
+)
+
+# A clock that stands still between the steps, the same for all sessions and snapshots. It is in the
+# past, so that filters, which are compiled by the true clock, are not forgotten as old.
+CLOCK = """
+create sequence public.clock minvalue 0;
+select setval('public.clock', 0);
+create or replace function pgq.now() returns timestamptz
+language sql volatile parallel safe
+return timestamptz '2025-02-01 00:00:00+00'
+    + pg_sequence_last_value('public.clock'::regclass) * interval '1 s';
+"""
+# What is remembered only after many messages is remembered after a few, and nobody waits for long;
+# what is done to many staged messages is done to a few, and slices are of single messages.
+HASTE = r"""
+do $$
+declare
+    v_change record;
+    v_definition text;
+begin
+    for v_change in
+        select * from (values
+            ('_take', '\m512\M', '3'), ('_take', '\m8192\M', '12'),
+            ('_take_matching', 'v_tested >= 500', 'v_tested >= 3'),
+            ('_await_rows', '200ms', '5ms'), ('_era_patience', '50 ms', '1 ms'),
+            ('publish_staged', 'v_count < 10000', 'v_count < 3'),
+            ('_slice_ranges', '(<<|>>) 6', '\1 1'), ('lease_slices', '(<<|>>) 6', '\1 1')
+        ) c (name, slow, quick)
+    loop
+        v_definition := pg_get_functiondef(('pgq.' || v_change.name)::regproc);
+        if v_definition !~ v_change.slow then
+            raise '% has no %', v_change.name, v_change.slow;
+        end if;
+        execute regexp_replace(v_definition, v_change.slow, v_change.quick, 'g');
+    end loop;
+end
+$$
+"""
+
+kinds = st.integers(0, 2)
+headers = st.fixed_dictionaries({}, optional={"k": kinds, "z": st.sampled_from(["a", "b"])})
+# Few, so that they are used again and remember what they have seen.
+filters = st.sampled_from([{"k": 0}, {"k": 0}, {"z": "a"}, {"k": 1, "z": "b"}])
+connections = st.integers(0, 2)
+picks = st.integers(0, 10**6)
+delays = st.sampled_from([None, None, None, 1, 30])
+expiries = st.sampled_from([None, None, None, 5, 60])
+priorities = st.sampled_from([0, 0, 0, 5, -1])
+WRITERS = ["v", "w"]
+GROUPS = [None, None, "g", "h"]
+groups = st.sampled_from(GROUPS)
+
+
+@dataclass
+class Session:
+    conn: psycopg.Connection
+    open: bool = False
+    repeatable: bool = False
+    # What the open transaction has moved, as it sees it.
+    touched: dict[int, Place | None] = field(default_factory=dict)
+    facts: dict[int, Facts] = field(default_factory=dict)
+    aside: Aside = field(default_factory=dict)
+    # It keeps everybody else from the staging table.
+    emptied: bool = False
+
+    def forget(self) -> None:
+        """The transaction is over."""
+        self.open = self.repeatable = self.emptied = False
+        self.touched, self.facts, self.aside = {}, {}, {}
+
+
+class Refused(Exception):
+    """The operation failed in a way that is allowed, and has changed nothing."""
+
+
+class Driver(RuleBasedStateMachine):
+    reconnect: ClassVar[Connect]
+    numbers: ClassVar[count[int]] = count(1)
+    sessions: ClassVar[list[Session]] = []
+    observer: ClassVar[psycopg.Connection]
+    clock: ClassVar[float] = 0
+
+    @classmethod
+    def prepare(cls, connect: Connect) -> None:
+        cls.observer = connect()
+        cls.observer.execute(CLOCK)
+        cls.observer.execute(HASTE)
+        # The views guess at large sets: neither compile for them nor start workers.
+        cls.observer.execute("set jit = off; set max_parallel_workers_per_gather = 0")
+        cls.reconnect = staticmethod(connect)
+        cls.sessions = [Session(cls.connection()) for _ in range(3)]
+
+    @classmethod
+    def connection(cls) -> psycopg.Connection:
+        conn = cls.reconnect()
+        conn.execute("set jit = off; set max_parallel_workers_per_gather = 0")
+        conn.execute("set lock_timeout = '20ms'")
+        conn.execute("set client_min_messages = error")
+        return conn
+
+    @initialize(
+        lanes=st.sampled_from([[], ["k"], ["z", "k"]]),
+        set_size=st.integers(1, 4),
+        on_expiry=st.sampled_from(["dead_letter", "discard"]),
+        on_dead=st.sampled_from(["release", "block"]),
+    )
+    def begin(self, lanes: list[str], set_size: int, on_expiry: str, on_dead: str) -> None:
+        self.queue = f"q{next(self.numbers)}"
+        self.promises = Promises(on_expiry, on_dead, self.now())
+        self.stalled: set[str] = set()
+        self.paused = False
+        self.laned = bool(lanes)
+        self.wanted: dict[str, Any] | None = {"k": 0}
+        self.subscribed = True
+        self.steps = 0
+        self.facts: dict[int, Facts] = {}
+        self.leases: list[int] = []
+        self.names: Names = {}
+        self.slices: dict[tuple[int, int], int] = {}
+        self.committed: View = {}
+        self.aside: Aside = {}
+        for session in self.sessions:
+            session.forget()
+        self.observer.execute(
+            "select pgq.create_queue(%s, lane_keys => %s, lease => %s * interval '1 s',"
+            " max_attempts => %s, backoff => '2 s', retention => '0', set_size => %s,"
+            " on_expiry => %s, on_dead => %s)",
+            [self.queue, lanes, LEASE, MAX_ATTEMPTS, set_size, on_expiry, on_dead],
+        )
+        self.observer.execute(
+            "select pgq.subscribe(%s, %s, %s::jsonb)",
+            [self.queue, self.other_topic(), json.dumps(self.wanted)],
+        )
+
+    def other_topic(self) -> str:
+        """A topic of which the queue receives what a filter says."""
+        return f"{self.queue}.other"
+
+    # Looking
+
+    def now(self) -> float:
+        return type(self).clock
+
+    def view(self, conn: psycopg.Connection) -> View:
+        rows = conn.execute(
+            "select id, state, attempt, lease_id,"
+            " extract(epoch from until - timestamptz '2025-02-01 00:00:00+00')::float8"
+            " from pgq.message_state where queue = %s",
+            [self.queue],
+        ).fetchall()
+        found = {}
+        for message_id, state, attempt, lease, until in rows:
+            if state in ("delayed", "retrying"):
+                state = "scheduled"
+            if state in ("ready", "dead"):
+                until = None
+            elif state == "leased" and until is None:
+                until = math.inf
+            found[message_id] = Place(state, attempt, until, lease)
+        assert len(found) == len(rows), "a message is in two places"
+        return found
+
+    def look_aside(self, conn: psycopg.Connection) -> Aside:
+        """What is staged, and how far writers and streams are."""
+        rows = conn.execute(
+            "with clock as (select timestamptz '2025-02-01 00:00:00+00' as zero)"
+            " select 'staged', token::text, position, jsonb_build_array("
+            "     headers, group_key, extract(epoch from staged_at - zero)::float8)"
+            " from pgq.staged, clock where topic = %(queue)s"
+            " union all select 'writer', writer, 0, jsonb_build_array(epoch)"
+            " from pgq.writer where writer = any (%(writers)s)"
+            " union all select 'stream', consumer, 0, jsonb_build_array("
+            "     batch, owner, extract(epoch from until - zero)::float8)"
+            " from pgq.stream join pgq.queue using (queue_id), clock where name = %(queue)s",
+            {"queue": self.queue, "writers": [f"{self.queue} {name}" for name in WRITERS]},
+        ).fetchall()
+        found: Aside = {(kind, name, position): value for kind, name, position, value in rows}
+        assert len(found) == len(rows), "something is staged twice"
+        return found
+
+    def shut_out(self, session: Session | None) -> bool:
+        """Whether somebody else is emptying the staging table."""
+        return any(other.emptied for other in self.sessions if other is not session)
+
+    def put_aside(self, session: Session, before: Aside, said: Aside) -> None:
+        """Judge what an operation has done aside of the messages."""
+        assert self.look_aside(session.conn) == apply(before, said)
+        if session.open:
+            session.aside |= said
+        else:
+            self.aside = apply(self.aside, said)
+
+    def seen_aside(self, session: Session) -> Aside:
+        """What a session sees: what is committed, and what it has done."""
+        found = self.look_aside(session.conn)
+        if not session.repeatable:  # else it may look at the past
+            assert found == apply(self.aside, session.aside)
+        return found
+
+    def stalls(self, conn: psycopg.Connection) -> set[str]:
+        """The groups that a publisher held when their head was done: a later claim moves them."""
+        rows = conn.execute(
+            "select group_key from pgq.group_stall join pgq.queue using (queue_id) where name = %s",
+            [self.queue],
+        )
+        return {row[0] for row in rows}
+
+    def known(self, session: Session | None) -> Known:
+        return self.facts | (session.facts if session else {})
+
+    def judge(self, session: Session, before: View, after: View, said: Said) -> None:
+        facts = self.known(session)
+        self.promises.judge(before, after, said, facts)
+        if not session.repeatable:  # else it may look at a past that others have changed
+            self.promises.judge_lines(before, after, facts)
+            self.sound_groups(session.conn, after, facts)
+
+    def sound_groups(self, conn: psycopg.Connection, view: View, facts: Known) -> None:
+        """One of a group at a time, and not none while others wait."""
+        idle = self.promises.idle_groups(view, facts)
+        assert not idle or idle <= self.stalls(conn), f"these groups wait for nobody: {idle}"
+
+    def perform(
+        self, session: Session, statement: str, arguments: list[Any], *allowed: str
+    ) -> list[Any]:
+        """Run a statement; if it fails as it may, nothing has changed."""
+        others = any(other.open for other in self.sessions if other is not session)
+        codes = {*allowed}
+        if others:
+            codes.add("55P03")  # somebody else has it
+        if session.repeatable:
+            codes |= {"40001"}
+        self.stalled = self.stalls(session.conn)
+        try:
+            return session.conn.execute(statement, arguments).fetchall()
+        except psycopg.Error as error:
+            if error.sqlstate not in codes:
+                raise
+            if session.open:
+                self.end(session, "rollback")
+            else:
+                assert self.view(self.observer) == self.committed
+            raise Refused(error.sqlstate) from None
+
+    def done(self, session: Session, before: View, said: dict[int, Place | None]) -> View:
+        """Judge what an operation has done, for its own session and for everybody."""
+        after = self.view(session.conn)
+        self.judge(session, before, after, said)
+        if session.open:
+            for message_id in before.keys() | after.keys():
+                if before.get(message_id) != after.get(message_id):
+                    session.touched[message_id] = after.get(message_id)
+            assert self.view(self.observer) == self.committed, "seen before the commit"
+        else:
+            self.committed = after
+            self.facts |= session.facts
+            session.facts = {}
+        return after
+
+    def attempt(self, session: Session, statement: str, arguments: list[Any]) -> list[Any]:
+        try:
+            return self.perform(session, statement, arguments)
+        except Refused:
+            return []
+
+    def lined_up(
+        self, session: Session, before: View, ids: list[int], place: Place
+    ) -> dict[int, Place | None]:
+        """Where messages come: of a group the first, if nobody is before it; the others wait."""
+        facts = self.known(session)
+        rest = {m: p for m, p in before.items() if m not in ids}
+        busy = set(members(rest, facts, *self.promises.heads))
+        after = self.view(session.conn) if session.repeatable or self.stalled else {}
+        said: dict[int, Place | None] = {}
+        for message_id in sorted(ids):
+            group = facts[message_id].group
+            waits = group in busy
+            if group is not None:
+                busy.add(group)
+                if session.repeatable or group in self.stalled:  # then it may be or not
+                    waits = message_id in after and after[message_id].state == "waiting"
+            said[message_id] = Place("waiting", 0) if waits else place
+        return said
+
+    def idle(self) -> Session | None:
+        return next((session for session in self.sessions if not session.open), None)
+
+    def change(self, statement: str, arguments: list[Any], *allowed: str) -> None:
+        """Something that an idle session does, and that moves no message."""
+        if session := self.idle():
+            before = self.view(session.conn)
+            try:
+                self.perform(session, statement, arguments, *allowed)
+            except Refused:
+                return
+            self.done(session, before, {})
+
+    # Transactions
+
+    @rule(
+        which=connections,
+        repeatable=st.sampled_from([False, False, False, True]),
+        ending=st.sampled_from(["commit", "commit", "rollback"]),
+    )
+    def begin_or_end(self, which: int, repeatable: bool, ending: str) -> None:
+        session = self.sessions[which]
+        if session.open:
+            self.end(session, ending)
+            return
+        session.conn.execute("begin")
+        if repeatable:
+            session.conn.execute("set transaction isolation level repeatable read")
+        session.open, session.repeatable = True, repeatable
+
+    def end(self, session: Session, ending: str) -> None:
+        if ending == "terminate":
+            self.terminate_backend(session)
+        else:
+            session.conn.execute(ending)
+        after = self.view(self.observer)
+        expected: dict[int, Place | None] = dict(self.committed)
+        if ending == "commit":
+            expected |= session.touched
+            self.facts |= session.facts
+            self.aside = apply(self.aside, session.aside)
+        assert after == {key: value for key, value in expected.items() if value is not None}
+        self.committed = after
+        session.forget()
+
+    def terminate_backend(self, session: Session) -> None:
+        row = self.observer.execute(
+            "select pg_terminate_backend(%s, 30000)", [session.conn.info.backend_pid]
+        ).fetchone()
+        assert row == (True,)
+        session.conn.close()
+        session.conn = self.connection()
+
+    @rule(which=connections)
+    def terminate(self, which: int) -> None:
+        """Whoever is in a transaction dies."""
+        if self.sessions[which].open:
+            self.end(self.sessions[which], "terminate")
