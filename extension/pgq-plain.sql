@@ -172,6 +172,8 @@ create table pgq.era (
     started_at  timestamptz not null,
     emptied_at  timestamptz,
     retry_at    timestamptz,
+    messages    bigint,
+    checksum    bigint,
     archived_at timestamptz,
     constraint era_pkey primary key (slot)
 );
@@ -180,6 +182,9 @@ comment on column pgq.era.emptied_at is
     'When the slot was truncated; null while it holds messages.';
 comment on column pgq.era.retry_at is
     'Emptying failed (somebody was reading): not again before this.';
+comment on column pgq.era.messages is
+    'How many messages pgq.archive_next has given to be copied.';
+comment on column pgq.era.checksum is 'What tells whether a copy of them is faithful.';
 comment on column pgq.era.archived_at is
     'When a copy of its messages was confirmed by pgq.archived.';
 revoke all on table pgq.era from public;
@@ -6016,7 +6021,7 @@ begin
         insert into pgq.era as e (slot, number, started_at) values (v_number % 3, v_number, now)
         on conflict on constraint era_pkey do update
         set number = excluded.number, started_at = excluded.started_at, emptied_at = null,
-            archived_at = null;
+            messages = null, checksum = null, archived_at = null;
         return;
     end if;
     if v_due <> '{}' then
@@ -6033,7 +6038,7 @@ begin
         values ((v_number + 1) % 3, v_number + 1, now)
         on conflict on constraint era_pkey do update
         set number = excluded.number, started_at = excluded.started_at, emptied_at = null,
-            archived_at = null;
+            messages = null, checksum = null, archived_at = null;
         -- Last: a sequence does not come back when a transaction rolls back.
         perform setval('pgq.era_number', v_number + 1);
     end if;
@@ -8444,7 +8449,7 @@ $pgq_script$;
 -- carried into the current era first, so that what is read from it stays what it is.
 create function pgq.archive_next()
 returns table (era bigint, started_at timestamptz, slot int, messages bigint, low bigint,
-               high bigint)
+               high bigint, unused text[])
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
@@ -8452,6 +8457,7 @@ as $$
 #variable_conflict use_column
 declare
     v_era pgq.era;
+    v_counts bigint[];
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'the archive reads under READ COMMITTED only'
@@ -8473,15 +8479,30 @@ begin
         when 2 then lock table only pgq.message_2 in share row exclusive mode;
     end case;
     perform pgq._carry_forward(v_era.slot, 2147483647);
-    return query
-        select v_era.number, v_era.started_at, v_era.slot::int, count(*), min(m.id), max(m.id)
-        from pgq.message m where m.era = v_era.slot;
+    -- A loop over one row of counts, because a query that is assigned never runs in parallel.
+    foreach v_counts slice 1 in array (
+        select array[count(*), coalesce(sum(pgq._checksum(m)), 0)::bigint, min(m.id), max(m.id),
+                     count(m.sender), count(m.recipient), count(m.reply_to),
+                     count(m.correlation_id), count(m.group_key), count(m.expires_at)]
+        from pgq.message m where m.era = v_era.slot)
+    loop
+        update pgq.era e set messages = v_counts[1], checksum = v_counts[2]
+        where e.number = v_era.number;
+        return query
+            select v_era.number, v_era.started_at, v_era.slot::int, v_counts[1], v_counts[3],
+                   v_counts[4], array(
+                       select u.name
+                       from unnest('{sender,recipient,reply_to,correlation_id,group_key,expires_at}'
+                                   ::text[], v_counts[5:]) u (name, used)
+                       where u.used = 0);
+    end loop;
 end
 $$;
 comment on function pgq.archive_next() is
     'The oldest era of the log that is closed and not archived: its number, its slot (the column '
-    'era of pgq.message), and how many messages to copy from it. All of them are finished; what is '
-    'not is carried into the current era. No row: everything is archived.';
+    'era of pgq.message), how many messages to copy from it, and the columns that are null in all '
+    'of them and need not be copied. All of them are finished; what is not is carried into the '
+    'current era. No row: everything is archived.';
 revoke all on function pgq.archive_next() from public;
 $pgq_script$;
     execute $pgq_script$
@@ -8521,7 +8542,6 @@ as $$
 declare
     v_era pgq.era;
     v_messages bigint;
-    v_checksum bigint;
 begin
     perform pgq._take_turn('era');
     select e.* into v_era from pgq.era e
@@ -8533,27 +8553,27 @@ begin
                   hint = 'It was emptied, or is not closed yet. Let eras wait for the archive '
                       'with pgq.archive_wait.';
     end if;
-    -- As a condition, because a query that assigns never runs in parallel.
-    if ((messages, checksum) = (
-        select count(*), coalesce(sum(pgq._checksum(m)), 0)::bigint
-        from pgq.message m where m.era = v_era.slot)) is not true
+    -- That there are still as many messages shows that nobody has published into it since.
+    -- As a condition, because a query that is assigned never runs in parallel.
+    if (messages, checksum, (select count(*) from pgq.message m where m.era = v_era.slot))
+       is distinct from (v_era.messages, v_era.checksum, v_era.messages)
     then
-        select count(*), coalesce(sum(pgq._checksum(m)), 0)::bigint into v_messages, v_checksum
-        from pgq.message m where m.era = v_era.slot;
+        select count(*) into v_messages from pgq.message m where m.era = v_era.slot;
         raise exception 'the copy of era % is not what the era holds', archived.era
             using errcode = 'data_corrupted',
-                  detail = format('%s messages with checksum %s were copied, there are %s with %s.',
-                                  messages, checksum, v_messages, v_checksum),
-                  hint = 'Copy it again.';
+                  detail = format('%s messages with checksum %s were copied; there were %s with %s '
+                                  'to be copied, and there are %s now.',
+                                  messages, checksum, v_era.messages, v_era.checksum, v_messages),
+                  hint = 'Copy it again, as pgq.archive_next gives it.';
     end if;
     update pgq.era e set archived_at = pgq.now() where e.number = archived.era;
 end
 $$;
 comment on function pgq.archived(bigint, bigint, bigint) is
     'Confirms that an era has been copied: it may be emptied then. XX001 unless the number of '
-    'messages and the checksum are those of the era. The checksum is the sum over its messages of '
-    'the first 8 hexadecimal digits of md5(id|topic|priority|headers|payload|microseconds of '
-    'published_at).';
+    'messages and the checksum are those of the era when pgq.archive_next gave it. The checksum is '
+    'the sum over its messages of the first 8 hexadecimal digits of '
+    'md5(id|topic|priority|headers|payload|microseconds of published_at).';
 revoke all on function pgq.archived(bigint, bigint, bigint) from public;
 $pgq_script$;
     execute $pgq_script$

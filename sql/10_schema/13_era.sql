@@ -11,6 +11,8 @@ create table pgq.era (
     started_at  timestamptz not null,
     emptied_at  timestamptz,
     retry_at    timestamptz,
+    messages    bigint,
+    checksum    bigint,
     archived_at timestamptz,
     constraint era_pkey primary key (slot)
 );
@@ -19,6 +21,9 @@ comment on column pgq.era.emptied_at is
     'When the slot was truncated; null while it holds messages.';
 comment on column pgq.era.retry_at is
     'Emptying failed (somebody was reading): not again before this.';
+comment on column pgq.era.messages is
+    'How many messages pgq.archive_next has given to be copied.';
+comment on column pgq.era.checksum is 'What tells whether a copy of them is faithful.';
 comment on column pgq.era.archived_at is
     'When a copy of its messages was confirmed by pgq.archived.';
 revoke all on table pgq.era from public;

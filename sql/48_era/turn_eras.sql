@@ -51,7 +51,7 @@ begin
         insert into pgq.era as e (slot, number, started_at) values (v_number % 3, v_number, now)
         on conflict on constraint era_pkey do update
         set number = excluded.number, started_at = excluded.started_at, emptied_at = null,
-            archived_at = null;
+            messages = null, checksum = null, archived_at = null;
         return;
     end if;
     if v_due <> '{}' then
@@ -68,7 +68,7 @@ begin
         values ((v_number + 1) % 3, v_number + 1, now)
         on conflict on constraint era_pkey do update
         set number = excluded.number, started_at = excluded.started_at, emptied_at = null,
-            archived_at = null;
+            messages = null, checksum = null, archived_at = null;
         -- Last: a sequence does not come back when a transaction rolls back.
         perform setval('pgq.era_number', v_number + 1);
     end if;

@@ -2,7 +2,7 @@
 -- carried into the current era first, so that what is read from it stays what it is.
 create or replace function pgq.archive_next()
 returns table (era bigint, started_at timestamptz, slot int, messages bigint, low bigint,
-               high bigint)
+               high bigint, unused text[])
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
@@ -10,6 +10,7 @@ as $$
 #variable_conflict use_column
 declare
     v_era pgq.era;
+    v_counts bigint[];
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'the archive reads under READ COMMITTED only'
@@ -31,13 +32,28 @@ begin
         when 2 then lock table only pgq.message_2 in share row exclusive mode;
     end case;
     perform pgq._carry_forward(v_era.slot, 2147483647);
-    return query
-        select v_era.number, v_era.started_at, v_era.slot::int, count(*), min(m.id), max(m.id)
-        from pgq.message m where m.era = v_era.slot;
+    -- A loop over one row of counts, because a query that is assigned never runs in parallel.
+    foreach v_counts slice 1 in array (
+        select array[count(*), coalesce(sum(pgq._checksum(m)), 0)::bigint, min(m.id), max(m.id),
+                     count(m.sender), count(m.recipient), count(m.reply_to),
+                     count(m.correlation_id), count(m.group_key), count(m.expires_at)]
+        from pgq.message m where m.era = v_era.slot)
+    loop
+        update pgq.era e set messages = v_counts[1], checksum = v_counts[2]
+        where e.number = v_era.number;
+        return query
+            select v_era.number, v_era.started_at, v_era.slot::int, v_counts[1], v_counts[3],
+                   v_counts[4], array(
+                       select u.name
+                       from unnest('{sender,recipient,reply_to,correlation_id,group_key,expires_at}'
+                                   ::text[], v_counts[5:]) u (name, used)
+                       where u.used = 0);
+    end loop;
 end
 $$;
 comment on function pgq.archive_next() is
     'The oldest era of the log that is closed and not archived: its number, its slot (the column '
-    'era of pgq.message), and how many messages to copy from it. All of them are finished; what is '
-    'not is carried into the current era. No row: everything is archived.';
+    'era of pgq.message), how many messages to copy from it, and the columns that are null in all '
+    'of them and need not be copied. All of them are finished; what is not is carried into the '
+    'current era. No row: everything is archived.';
 revoke all on function pgq.archive_next() from public;

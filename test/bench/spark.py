@@ -276,7 +276,7 @@ class Job:
 
 
 def run(bench: Bench, section: Section) -> None:
-    messages, runs, warm = bench.pick((20_000, 1, 1), (1_000_000, 5, 3))
+    messages, runs, warm = bench.pick((20_000, 1, 1), (1_000_000, 5, 10))
     section.say(
         f"{messages:,} messages of about 200 bytes, Spark with two cores, its sources in two "
         "partitions, on a server of its own with 1 GB of shared buffers: messages a second. Both "

@@ -24,7 +24,8 @@ select pgq.archive_wait('1 day');
 select pgq.archive_wait('2 h');
 select results_eq('select wait from pgq.archive', $$values (interval '2 h')$$,
     'there is one wait, the last');
-select pgq.publish_batch('work', '{1,2,3}');
+select pgq.publish('work', '1', reply_to => 'me');
+select pgq.publish_batch('work', '{2,3}');
 call pgq.maintain();
 select is_empty('select from pgq.archive_next()', 'the current era is not archived');
 select pgq.ack(lease_id) from pgq.claim('work', n => 2) limit 1;
@@ -34,8 +35,13 @@ select results_eq('select era, slot, messages, high - low from pgq.archive_next(
 select is(t.look('work'), '3', 'what is not finished has gone on to the next era');
 select is((select era from pgq.message where payload = '3'), 1::smallint,
     'and will be in its copy');
+select throws_ok(format('select pgq.archived(0, 2, %s)', pg_temp.checksum(0) + 1), 'XX001', null,
+    'a copy with another checksum is refused');
 select results_eq('select era, messages from pgq.archive_next()', 'values (0::bigint, 2::bigint)',
     'it is the same the next time');
+select results_eq('select unused from pgq.archive_next()',
+    $$values ('{sender,recipient,correlation_id,group_key,expires_at}'::text[])$$,
+    'columns that nobody has used are named');
 select pg_temp.turn('62 min');
 select is((select count(*) from pgq.message_0), 2::bigint, 'an era waits for its copy');
 
@@ -45,6 +51,12 @@ select throws_ok('select pgq.archived(0, 2, 1)', 'XX001', null, 'or with another
 select throws_ok('select pgq.archived(0, 2, null)', 'XX001', null, 'nor one without a checksum');
 select throws_ok('select pgq.archived(2, 1, 1)', '55000', null, 'the current era is not archived');
 select throws_ok('select pgq.archived(9, 1, 1)', '55000', null, 'nor one that is not there');
+savepoint late;
+insert into pgq.message (era, id, topic, payload) overriding system value
+select 0, id + 1000, topic, payload from pgq.message where era = 0 limit 1;
+select throws_ok(format('select pgq.archived(0, 2, %s)', (select checksum from pgq.era where slot = 0)),
+    'XX001', null, 'a copy without what has come since is refused');
+rollback to late;
 select lives_ok($$select pgq.archived(0, 2, pg_temp.checksum(0))$$, 'the right copy is confirmed');
 select is((select archived_at from pgq.era where number = 0), pgq.now(), 'that is known');
 select pg_temp.turn('11 s');
@@ -54,6 +66,8 @@ select is((select count(*) from pgq.message_0), 0::bigint, 'then the era is empt
 select pgq.publish('work', '4');
 select pgq.ack(lease_id) from pgq.claim('work', n => 9) limit 1;
 select pg_temp.turn('61 min');
+select throws_ok($$select pgq.archived(1, 1, 1)$$, 'XX001', null,
+    'nobody has given this era to be copied');
 select pg_temp.turn('11 s');
 select pg_temp.turn('61 min');
 select cmp_ok((select count(*) from pgq.message), '=', 2::bigint, 'without a copy messages stay');

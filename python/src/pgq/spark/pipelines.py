@@ -20,7 +20,7 @@ from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from pgq.filters import Filter, document
 from pgq.spark._name import Name
-from pgq.spark._rows import ServerError, ask, column_names, connect, schema_of
+from pgq.spark._rows import COLUMNS, ServerError, ask, column_names, connect, schema_of
 from pgq.spark.functions import matches
 from pgq.spark.options import Options
 
@@ -91,28 +91,42 @@ def archive(
             " where current_setting('synchronous_commit') = 'off'",
         )
         while True:
-            found = ask(conn, "select era, started_at, slot, messages, low from pgq.archive_next()")
+            found = ask(
+                conn, "select era, started_at, slot, messages, unused from pgq.archive_next()"
+            )
             if not found:
                 return done
-            ((era, started, slot, messages, low),) = found
+            ((era, started, slot, messages, unused),) = found
             name = f"{era}-{started.astimezone(UTC):%Y%m%dT%H%M%SZ}"
             path = f"{target.rstrip('/')}/era={name}"
             say(f"era {era}: {messages} messages to {path}")
             count = checksum = 0
-            if low is not None:
+            if messages:
                 options = {"dsn": dsn, "mode": "log", "slot": slot, "includeAll": "true"}
                 if replica:
                     _await_replica(conn, replica)
                     options["replica"] = replica
-                log = spark.read.format("pgq").schema(StructType(ARCHIVE_SCHEMA.fields[:-2]))
-                rows = log.options(**options, numPartitions=partitions).load()
-                rows = rows.withColumn("day", F.to_date("timestamp"))
+                rows = _read_log(spark, unused, **options, numPartitions=partitions)
                 with _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "64"):
                     rows.write.partitionBy("topic", "day").mode("overwrite").parquet(path)
                 count, checksum = _verify(read_archive(spark, target, path))
             ask(conn, "select pgq.archived(%s, %s, %s)", era, count, checksum)
             say(f"era {era}: {count} messages confirmed, checksum {checksum}")
             done.append(Archived(era, count, checksum, path))
+
+
+def _read_log(spark: SparkSession, unused: list[str], **options: Any) -> DataFrame:
+    """Return the messages with all columns of the archive, reading only those that are used."""
+    fields = ARCHIVE_SCHEMA.fields[:-2]
+    used = [field for field in fields if COLUMNS[field.name][2] not in unused]
+    log = spark.read.format("pgq").schema(StructType(used)).options(**options).load()
+    return log.select(
+        *(
+            F.col(field.name) if field in used else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in fields
+        ),
+        F.to_date("timestamp").alias("day"),
+    )
 
 
 def _await_replica(conn: psycopg.Connection[Any], replica: str, patience: float = 600) -> None:
@@ -164,11 +178,8 @@ def read_archive(spark: SparkSession, target: str, *paths: str) -> DataFrame:
 
 def _verify(rows: DataFrame) -> tuple[int, int]:
     """Return the number of messages and their checksum, as pgq.archived computes it."""
-    line = F.concat_ws(
-        "|",
-        *("id", "topic", "priority", "headers", "value"),
-        F.unix_micros("timestamp").cast("string"),
-    )
+    bar, micros = F.lit("|"), F.unix_micros("timestamp")
+    line = F.concat("id", bar, "topic", bar, "priority", bar, "headers", bar, "value", bar, micros)
     digest = F.conv(F.substring(F.md5(line), 1, 8), 16, 10).cast("long")
     total = rows.agg(F.count("*").alias("n"), F.coalesce(F.sum(digest), F.lit(0)).alias("sum"))
     (found,) = total.collect()
