@@ -117,6 +117,12 @@ begin
                format('lease %s', l.lease_id)
         from pgq.lease l group by l.lease_id having count(distinct l.queue_id) > 1
         union all
+        select distinct 'a lease does not know whether it holds groups', l.queue_id,
+               format('lease %s', l.lease_id)
+        from pgq.lease l cross join unnest(l.ids) i
+        join pgq.message m on m.id >= lower(i) and m.id < upper(i)
+        where l.grouped <> (m.group_key is not null)
+        union all
         select 'a name belongs to two claims', l.queue_id, format('key %s', l.key)
         from pgq.lease l where l.key is not null
         group by l.queue_id, l.key having count(distinct l.lease_id) > 1

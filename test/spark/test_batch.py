@@ -41,6 +41,23 @@ def test_peeking_shows_what_is_ready_and_takes_nothing(
     assert stats(db) == (900, 100, 0)
 
 
+def test_a_claim_tells_attempts_and_keys_whether_they_are_the_same_or_not(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill
+) -> None:
+    fill(n=4)
+    for first, keys in ((True, {None}), (False, {None, "g"})):
+        with pgq.spark.claim(spark, "work", n=9, dsn=dsn, partitions=2) as claim:
+            rows = claim.df.select("id", "key", "attempt").collect()
+            assert {row["key"] for row in rows} == keys
+            attempts = [row["attempt"] for row in sorted(rows, key=lambda row: row["id"])]
+            assert attempts == ([1, 1, 1, 1] if first else [2, 2, 2, 2, 1])
+            assert [row["key"] for row in claim.df.select("key").collect()].count(None) == 4
+            claim.nack()
+        db.execute("update pgq.scheduled set due_at = now()")
+        if first:
+            db.execute("select pgq.publish('work', '{\"n\": 5}', group_key => 'g')")
+
+
 def test_a_filter_is_decided_by_the_database(spark: SparkSession, fill: Fill) -> None:
     fill()
     reader = spark.read.format("pgq").option("subscribe", "work")

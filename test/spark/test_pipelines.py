@@ -38,6 +38,7 @@ def test_the_log_is_archived_confirmed_and_only_then_emptied(
     fill(n=90)
     fill("7", 10)
     db.execute("call pgq.maintain()")
+    db.execute("update pgq.message_0 set sender = 'me' where id = 1")
     db.execute("update pgq.message_0 set published_at = '2030-01-02 23:30Z' where id <= 20")
     db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 80) limit 1")
     db.execute("select pgq.ack(lease_id) from pgq.claim('7', n => 10) limit 1")
@@ -55,6 +56,8 @@ def test_the_log_is_archived_confirmed_and_only_then_emptied(
     rows = read_archive(spark, target)
     assert numbers(rows.where("topic = 'work'")) == list(range(1, 81))
     assert numbers(rows.where("topic = '7'")) == list(range(1, 11))
+    assert numbers(rows.where("sender = 'me'")) == [1]
+    assert rows.where("sender is null and recipient is null and key is null").count() == 89
     assert stats(db) == (10, 0, 0)
 
     db.execute("update pgq.era set retry_at = null")

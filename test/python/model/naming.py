@@ -132,15 +132,21 @@ class Naming(Consuming):
             )
             assert rows == sizes
             rows = self.perform(
-                session, "select low, high, size from pgq.lease_parts(%s, %s)", [lease, of]
+                session,
+                "select low, high, size, attempt, grouped from pgq.lease_parts(%s, %s)",
+                [lease, of],
             )
         except Refused as refused:
             if str(refused) == "QU003" and found:
                 raise AssertionError("a good token was refused") from None
             return
         assert len(rows) == min(of, len(found))
-        parts = [sum(low <= m < high for m in found) for low, high, _ in rows]
-        assert parts == [size for _, _, size in rows], "a part has another size"
+        parts = [sum(low <= m < high for m in found) for low, high, *_ in rows]
+        assert parts == [size for _, _, size, *_ in rows], "a part has another size"
+        attempts = {state.attempt for state in found.values()}
+        assert {attempt for *_, attempt, _ in rows} == (
+            attempts if len(attempts) == 1 else {None}
+        ), "parts do not tell the attempt"
         assert sum(parts) == len(found), "parts are not a partition"
         assert max(parts) - min(parts) <= 1
         self.done(session, before, {})

@@ -67,6 +67,8 @@ select results_eq(
     $$values (1, 1, 700, true), (3, 3, 700, true), (7, 7, 700, true), (700, 700, 700, true),
              (9999, 700, 700, true)$$,
     'a lease is cut into parts of one size, however many');
+select results_eq('select distinct attempt, grouped from part', 'values (1, false)',
+    'all are tried for the first time, and none is of a group');
 select is_empty(
     $$select p.* from part p, held
       where p.n < 10 and p.size <> (

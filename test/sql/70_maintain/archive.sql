@@ -54,7 +54,8 @@ select throws_ok('select pgq.archived(9, 1, 1)', '55000', null, 'nor one that is
 savepoint late;
 insert into pgq.message (era, id, topic, payload) overriding system value
 select 0, id + 1000, topic, payload from pgq.message where era = 0 limit 1;
-select throws_ok(format('select pgq.archived(0, 2, %s)', (select checksum from pgq.era where slot = 0)),
+select throws_ok(
+    format('select pgq.archived(0, 2, %s)', (select checksum from pgq.era where slot = 0)),
     'XX001', null, 'a copy without what has come since is refused');
 rollback to late;
 select lives_ok($$select pgq.archived(0, 2, pg_temp.checksum(0))$$, 'the right copy is confirmed');

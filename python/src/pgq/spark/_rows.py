@@ -49,6 +49,7 @@ PLAN: Final = ", ".join(
         "jit": "off",
     }.items()
 )
+Known = dict[str, int | None]
 MORE = ("sender", "recipient", "reply_to", "correlation_id", "expires_at")
 
 
@@ -108,8 +109,17 @@ def select(names: list[str], rows: str) -> str:
     return f"select {', '.join(f'{COLUMNS[name][2]} as {name}' for name in names)} from {rows}"
 
 
+LEASE_PARTS: Final = "select low, high, size, attempt, grouped from pgq.lease_parts(%s, %s)"
+
+
+def known(attempt: int | None, grouped: bool) -> Known:
+    """Return the columns that are the same in all messages of a lease, from what its parts say."""
+    found: Known = {} if grouped else {"key": None}
+    return found if attempt is None else found | {"attempt": attempt}
+
+
 def read_lease(
-    dsn: str, lease: int, low: int, high: int, names: list[str], schema: StructType
+    dsn: str, lease: int, low: int, high: int, schema: StructType, same: Known
 ) -> Iterator[Any]:
     """Yield the messages of a lease with ids from low to before high, as record batches."""
     rows = quoted(
@@ -117,14 +127,21 @@ def read_lease(
         " and range_low < {2} and range_high > {1}",
         *(lease, low, high),
     )
-    return read_arrow(dsn, select(names, rows), schema, quoted("pgq.lease_parts({})", lease))
+    names = [name for name in schema.fieldNames() if name not in same] or ["id"]
+    return read_arrow(dsn, select(names, rows), schema, same, quoted("pgq.lease_parts({})", lease))
 
 
 def read_arrow(
-    dsn: str, query: str, schema: StructType, before: str = "generate_series(1, 1)"
+    dsn: str,
+    query: str,
+    schema: StructType,
+    same: Known | None = None,
+    before: str = "generate_series(1, 1)",
 ) -> Iterator[Any]:
     """Yield the rows of a query as record batches of exactly the schema that Spark expects.
 
+    :param same: columns that the query leaves out, because their value is known: each field of each
+        row takes the driver a tenth of a microsecond.
     :param before: what to read first, in the same transaction.
     """
     import pyarrow as pa
@@ -142,9 +159,11 @@ def read_arrow(
         with conn.cursor() as cursor:
             cursor.execute(query)
             for batch in cursor.fetch_record_batch():
-                arrays = [  # JSON comes as a type of Arrow's own, which is text
-                    column if column.type == field.type else column.cast(field.type)
-                    for column, field in zip(batch.columns, target, strict=True)
+                arrays = [
+                    pa.repeat(pa.scalar(same[field.name], field.type), batch.num_rows)
+                    if same and field.name in same
+                    else batch.column(field.name).cast(field.type)  # JSON is a type of its own
+                    for field in target
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=target)
         conn.rollback()

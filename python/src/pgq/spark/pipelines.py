@@ -122,7 +122,9 @@ def _read_log(spark: SparkSession, unused: list[str], **options: Any) -> DataFra
     log = spark.read.format("pgq").schema(StructType(used)).options(**options).load()
     return log.select(
         *(
-            F.col(field.name) if field in used else F.lit(None).cast(field.dataType).alias(field.name)
+            F.col(field.name)
+            if field in used
+            else F.lit(None).cast(field.dataType).alias(field.name)
             for field in fields
         ),
         F.to_date("timestamp").alias("day"),

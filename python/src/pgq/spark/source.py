@@ -26,9 +26,11 @@ from pyspark.sql.types import (
 from pgq.errors import LeaseLost
 from pgq.spark._name import Name
 from pgq.spark._rows import (
+    LEASE_PARTS,
     ask,
     column_names,
     connect,
+    known,
     quoted,
     read_arrow,
     read_lease,
@@ -154,8 +156,10 @@ class PgqReader(DataSourceReader):
                 return [InputPartition(None)]
             ((lease, size),) = found
             count = self.slices or slices_for(size)
-            parts = ask(conn, "select low, high from pgq.lease_parts(%s, %s)", lease, count)
-        return [InputPartition((lease, low, high)) for low, high in parts]
+            return [
+                InputPartition((lease, low, high, known(*about)))
+                for low, high, _, *about in ask(conn, LEASE_PARTS, lease, count)
+            ]
 
     def _log_parts(self) -> Sequence[InputPartition]:
         """Ranges of ids, up to the last one that there is now."""
@@ -175,7 +179,7 @@ class PgqReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if partition.value is None:
             return
-        lease, number, count = partition.value
+        lease, number, count, *same = partition.value
         if lease == -1:
             slot = None if self.slot is None else int(self.slot)
             if self.filter is None:
@@ -196,7 +200,7 @@ class PgqReader(DataSourceReader):
             )
             yield from read_arrow(self.replica, select(self.names, rows), self.schema)
         else:
-            yield from read_lease(self.dsn, lease, number, count, self.names, self.schema)
+            yield from read_lease(self.dsn, lease, number, count, self.schema, *same)
 
 
 def slices_for(messages: int) -> int:
@@ -218,7 +222,6 @@ if STREAMING:
         def __init__(self, options: Options, ours: StructType, schema: StructType) -> None:
             check_schema(ours, schema)
             self.schema = schema
-            self.names = schema.fieldNames()
             self.dsn = options.dsn
             self.topic = options.required("topic", "the queue to read")
             self.consumer = options.required(
@@ -308,10 +311,8 @@ if STREAMING:
                 ((lease, size),) = found
                 count = self.slices or slices_for(size)
                 parts += [
-                    InputPartition((batch, lease, low, high, expected))
-                    for low, high, expected in self.name().ask(
-                        "select low, high, size from pgq.lease_parts(%s, %s)", lease, count
-                    )
+                    InputPartition((batch, lease, low, high, expected, known(*about)))
+                    for low, high, expected, *about in self.name().ask(LEASE_PARTS, lease, count)
                 ]
             return parts or [InputPartition(None)]
 
@@ -324,10 +325,10 @@ if STREAMING:
         def read(self, partition: InputPartition) -> Iterator[Any]:
             if partition.value is None:
                 return
-            batch, lease, low, high, expected = partition.value
+            batch, lease, low, high, expected, same = partition.value
             found = 0
             try:
-                for records in read_lease(self.dsn, lease, low, high, self.names, self.schema):
+                for records in read_lease(self.dsn, lease, low, high, self.schema, same):
                     found += records.num_rows
                     yield records
             except LeaseLost:
