@@ -6685,10 +6685,10 @@ end
 $$;
 comment on function pgq.lease_parts(bigint, int, pgq.caller) is
     'Cuts a lease into at most n parts of about one size: ranges of ids, from low to before high, '
-    'and how many messages of the lease are in each. And what nobody need read of each message: the '
-    'attempt, if all have the same, and that none has a group key, if grouped is false. For '
-    'parallel readers of pgq.leased_message: called at the beginning of a transaction under READ '
-    'COMMITTED it makes sure that the messages stay where they are until its end.';
+    'and how many messages of the lease are in each; and tells what need not be read of each '
+    'message: the attempt, if all have the same, and that none has a group key, if grouped is '
+    'false. For parallel readers of pgq.leased_message: called at the beginning of a transaction '
+    'under READ COMMITTED it makes sure that the messages stay where they are until its end.';
 revoke all on function pgq.lease_parts(bigint, int, pgq.caller) from public;
 $pgq_script$;
     execute $pgq_script$
