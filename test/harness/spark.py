@@ -97,6 +97,13 @@ def stats(db: psycopg.Connection, queue: str = "work") -> tuple[int, int, int]:
     return (row[0], row[1], row[2])
 
 
+def close_era(db: psycopg.Connection) -> None:
+    """Begin a new era, as time would."""
+    db.execute("call pgq.maintain()")
+    db.execute("update pgq.era set started_at = started_at - interval '2 days'")
+    db.execute("call pgq.maintain()")
+
+
 def run_until_killed(dsn: str, place: Path, sink: str, *steps: str) -> None:
     """Run a stream in a driver of its own that is killed at each step, then to its end."""
     for step in (*steps, "none"):

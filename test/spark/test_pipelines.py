@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pgq.spark
-from harness.spark import Fill, stats
+from harness.spark import Fill, close_era, stats
 from pgq import embedded
 from pgq.cli import main
 from pgq.spark.pipelines import read_archive
@@ -23,13 +23,6 @@ from pgq.spark.pipelines import read_archive
 
 def numbers(df: DataFrame) -> list[int]:
     return sorted(json.loads(row["value"])["n"] for row in df.select("value").collect())
-
-
-def close_era(db: psycopg.Connection) -> None:
-    """Begin a new era, as time would."""
-    db.execute("call pgq.maintain()")
-    db.execute("update pgq.era set started_at = started_at - interval '2 days'")
-    db.execute("call pgq.maintain()")
 
 
 def test_the_log_is_archived_confirmed_and_only_then_emptied(

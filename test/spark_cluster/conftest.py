@@ -15,10 +15,18 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from harness import wheel
+from harness import java, wheel
+from harness.object_storage import CREDENTIALS, ObjectStorage
 from harness.spark import build, fill, prepare, server, spark
 
-__all__ = ["cluster", "fill", "server", "session", "spark"]
+__all__ = ["cluster", "fill", "server", "session", "spark", "storage"]
+
+
+@pytest.fixture(scope="session")
+def storage() -> Iterator[ObjectStorage]:
+    """A server of the S3 protocol."""
+    with ObjectStorage() as storage:
+        yield storage
 
 
 @pytest.fixture(scope="session")
@@ -65,8 +73,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def session(cluster: str) -> Iterator[SparkSession]:
+def session(cluster: str, storage: ObjectStorage) -> Iterator[SparkSession]:
+    s3a = java.S3A_SETTINGS | {
+        "endpoint": storage.endpoint,
+        "path.style.access": "true",
+        "access.key": CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        "secret.key": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    }
     settings = {
+        "spark.jars": ",".join(map(str, java.s3a_jars())),
+        **{f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()},
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "600m",
         "spark.speculation": "true",

@@ -16,8 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pgq.spark
+from harness.object_storage import ObjectStorage
 from harness.paths import ROOT, TEST
-from harness.spark import Fill, prepare, run_until_killed, stats
+from harness.spark import Fill, close_era, prepare, run_until_killed, stats
+from pgq.spark.pipelines import read_archive
 
 
 def numbers(df: DataFrame) -> list[int]:
@@ -138,6 +140,25 @@ print("streamed", spark.read.parquet(place + "/out").count())
 print("acked", spark.sql("select pgq_ack('work', 'nobody') as n").first().n)
 spark.stop()
 """
+
+
+def test_archives_lie_in_object_storage(
+    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill, storage: ObjectStorage
+) -> None:
+    storage.make_bucket("lake")
+    fill(n=3000)
+    fill("again", 0)
+    db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 2900) limit 1")
+    close_era(db)
+    (done,) = pgq.spark.archive(spark, "s3a://lake/q", dsn=dsn, partitions=2)
+    assert done.messages == 2900
+    assert numbers(read_archive(spark, "s3a://lake/q")) == list(range(1, 2901))
+    assert db.execute("select archived_at from pgq.era where number = 0").fetchone() != (None,)
+    for count in (966, 0):
+        assert count == pgq.spark.replay(
+            spark, "s3a://lake/q", dsn=dsn, filter={"type": "a"}, to="again"
+        )
+    assert stats(db, "again") == (966, 0, 0)
 
 
 def test_spark_connect_works(db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path) -> None:
