@@ -223,9 +223,10 @@ def test_a_role_that_watches_needs_no_other_right(
     dsn: str, orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     name = f"watcher_{os.getpid()}"
-    db.execute(f"create role {name} login in role pg_monitor".encode())
+    db.execute(f"create role {name} login password 'watch' in role pg_monitor".encode())
     try:
-        reader = MetricsReader(psycopg.conninfo.make_conninfo(dsn, user=name))
+        address = psycopg.conninfo.make_conninfo(dsn, user=name, password="watch")
+        reader = MetricsReader(address)
         found = {metric.labels.get("queue") for metric in reader.read()}
         reader.close()
     finally:
@@ -241,10 +242,10 @@ def test_who_holds_the_oldest_snapshot_is_told(
 ) -> None:
     with psycopg.connect(dsn, application_name="report") as holder:
         holder.execute("set transaction isolation level repeatable read")
-        holder.execute("select")
+        row = holder.execute("select pg_backend_pid()").fetchone()
+        assert row is not None
         for _ in range(3):
             orders.publish("orders", 1)
-        pid = holder.info.backend_pid
         # The clock of pgq goes on by two minutes.
         db.execute(
             "create or replace function pgq.now() returns timestamptz language sql volatile"
@@ -261,7 +262,7 @@ def test_who_holds_the_oldest_snapshot_is_told(
     assert found.value >= 120
     assert found.labels == {
         "kind": "session",
-        "name": str(pid),
+        "name": str(row[0]),
         "application": "report",
         "role": db.info.user,
     }
