@@ -69,6 +69,12 @@ select results_eq(
     'a lease is cut into parts of one size, however many');
 select results_eq('select distinct attempt, grouped from part', 'values (1, false)',
     'all are tried for the first time, and none is of a group');
+savepoint groups;
+update pgq.lease set grouped = true where lease_id = (select lease_id from held);
+select set_eq('select problem from pgq.check()',
+    array['a lease does not know whether it holds groups'],
+    'a lease that says otherwise is found out');
+rollback to groups;
 select is_empty(
     $$select p.* from part p, held
       where p.n < 10 and p.size <> (
