@@ -33,6 +33,8 @@ from pgq import embedded
 
 ROLES = [("publish", 3), ("consume", 4), ("read", 2)]
 PATIENCE = 90.0
+# The names of workers' sessions
+WORKERS = "^(publish|consume|read)-"
 
 TABLES = """
 create table sent (uid bigint primary key, kind int, group_key text);
@@ -191,6 +193,14 @@ class Chaos:
             assert time.monotonic() < deadline, "in vain: work"
             time.sleep(0.05)
 
+    def wait_for_sessions_to_end(self) -> None:
+        """Wait until no worker's session is left: it may still commit when its worker is dead."""
+        query = f"select count(*) from pg_stat_activity where application_name ~ '{WORKERS}'"
+        deadline = time.monotonic() + PATIENCE
+        while self.value(query):
+            assert time.monotonic() < deadline, "in vain: the end of all sessions of workers"
+            time.sleep(0.05)
+
     # The account
 
     def check(self, when: str) -> None:
@@ -207,6 +217,7 @@ class Chaos:
 
     def account(self, report: Report, when: str) -> None:
         """Compare what is stored with what was sent and with what workers were told."""
+        self.wait_for_sessions_to_end()
         with self.connection() as conn:
             conn.execute(ACCOUNT)
             with conn.cursor().copy("copy noted from stdin") as copy:
@@ -267,7 +278,7 @@ class Faults(Chaos):
     def victim(self, conn: psycopg.Connection) -> int | None:
         """Return the process of a worker's session, best of one that is doing something."""
         row = conn.execute(
-            "select pid from pg_stat_activity where application_name ~ '^(publish|consume|read)-'"
+            f"select pid from pg_stat_activity where application_name ~ '{WORKERS}'"
             " order by state = 'idle', random() limit 1"
         ).fetchone()
         return None if row is None else row[0]
