@@ -4516,6 +4516,7 @@ create function pgq._key_owner(topic text, dedup_key text, message_id bigint)
 returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_first bigint;
@@ -5953,6 +5954,7 @@ create function pgq.ack(
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();
@@ -6040,6 +6042,7 @@ create function pgq.backlog(
 ) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', backlog.topic);
@@ -6065,6 +6068,7 @@ create function pgq.bury(
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 set jit = off
 as $$
 declare
@@ -6378,6 +6382,7 @@ create function pgq.extend(
 ) returns timestamptz
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();
@@ -6423,6 +6428,7 @@ create function pgq.hold(
 ) returns table (lease_id bigint, size bigint, lease_until timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -6494,6 +6500,7 @@ create function pgq.lease_parts(
 returns table (low bigint, high bigint, size bigint, attempt int, grouped boolean)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
@@ -6560,6 +6567,7 @@ create function pgq.lease_slices(
 returns table (slice int, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
@@ -6705,6 +6713,7 @@ create function pgq.nack(
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 set jit = off
 as $$
 declare
@@ -6744,6 +6753,7 @@ create function pgq.named_lease(
 ) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', named_lease.topic);
@@ -7049,6 +7059,7 @@ create function pgq.release(
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();
@@ -7135,6 +7146,7 @@ create function pgq.seen(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     -- The handlers of a role are its own: nobody can mark what another has to do as done.
@@ -7731,6 +7743,7 @@ create function pgq.wait_begin(
 ) returns interval
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_begin.topic);
@@ -7812,6 +7825,7 @@ create function pgq.wait_end(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_end.topic);
@@ -7874,6 +7888,7 @@ create function pgq.stream_begin(
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_begin.topic);
@@ -7930,6 +7945,7 @@ create function pgq.stream_finish(
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_finish.topic);
@@ -7977,6 +7993,7 @@ create function pgq.stream_claim(
 ) returns table (lease_id bigint, size bigint)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin
@@ -8018,6 +8035,7 @@ create function pgq.stream_batch(
 returns table (lease_id bigint, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

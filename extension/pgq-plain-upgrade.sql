@@ -3885,6 +3885,7 @@ create or replace function pgq._key_owner(topic text, dedup_key text, message_id
 returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_first bigint;
@@ -5345,6 +5346,7 @@ create or replace function pgq.ack(
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();
@@ -5434,6 +5436,7 @@ create or replace function pgq.backlog(
 ) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', backlog.topic);
@@ -5460,6 +5463,7 @@ create or replace function pgq.bury(
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 set jit = off
 as $$
 declare
@@ -5775,6 +5779,7 @@ create or replace function pgq.extend(
 ) returns timestamptz
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();
@@ -5821,6 +5826,7 @@ create or replace function pgq.hold(
 ) returns table (lease_id bigint, size bigint, lease_until timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -5894,6 +5900,7 @@ create or replace function pgq.lease_parts(
 returns table (low bigint, high bigint, size bigint, attempt int, grouped boolean)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
@@ -5961,6 +5968,7 @@ create or replace function pgq.lease_slices(
 returns table (slice int, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
@@ -6109,6 +6117,7 @@ create or replace function pgq.nack(
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 set jit = off
 as $$
 declare
@@ -6149,6 +6158,7 @@ create or replace function pgq.named_lease(
 ) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', named_lease.topic);
@@ -6461,6 +6471,7 @@ create or replace function pgq.release(
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();
@@ -6549,6 +6560,7 @@ create or replace function pgq.seen(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     -- The handlers of a role are its own: nobody can mark what another has to do as done.
@@ -7152,6 +7164,7 @@ create or replace function pgq.wait_begin(
 ) returns interval
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_begin.topic);
@@ -7234,6 +7247,7 @@ create or replace function pgq.wait_end(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_end.topic);
@@ -7299,6 +7313,7 @@ create or replace function pgq.stream_begin(
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_begin.topic);
@@ -7356,6 +7371,7 @@ create or replace function pgq.stream_finish(
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_finish.topic);
@@ -7404,6 +7420,7 @@ create or replace function pgq.stream_claim(
 ) returns table (lease_id bigint, size bigint)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin
@@ -7446,6 +7463,7 @@ create or replace function pgq.stream_batch(
 returns table (lease_id bigint, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

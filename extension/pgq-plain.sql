@@ -4624,6 +4624,7 @@ create function pgq._key_owner(topic text, dedup_key text, message_id bigint)
 returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_first bigint;
@@ -6084,6 +6085,7 @@ create function pgq.ack(
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();
@@ -6173,6 +6175,7 @@ create function pgq.backlog(
 ) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', backlog.topic);
@@ -6199,6 +6202,7 @@ create function pgq.bury(
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 set jit = off
 as $$
 declare
@@ -6514,6 +6518,7 @@ create function pgq.extend(
 ) returns timestamptz
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();
@@ -6560,6 +6565,7 @@ create function pgq.hold(
 ) returns table (lease_id bigint, size bigint, lease_until timestamptz)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
@@ -6633,6 +6639,7 @@ create function pgq.lease_parts(
 returns table (low bigint, high bigint, size bigint, attempt int, grouped boolean)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
@@ -6700,6 +6707,7 @@ create function pgq.lease_slices(
 returns table (slice int, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
@@ -6848,6 +6856,7 @@ create function pgq.nack(
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 set jit = off
 as $$
 declare
@@ -6888,6 +6897,7 @@ create function pgq.named_lease(
 ) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', named_lease.topic);
@@ -7200,6 +7210,7 @@ create function pgq.release(
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();
@@ -7288,6 +7299,7 @@ create function pgq.seen(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     -- The handlers of a role are its own: nobody can mark what another has to do as done.
@@ -7891,6 +7903,7 @@ create function pgq.wait_begin(
 ) returns interval
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_begin.topic);
@@ -7973,6 +7986,7 @@ create function pgq.wait_end(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_end.topic);
@@ -8038,6 +8052,7 @@ create function pgq.stream_begin(
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_begin.topic);
@@ -8095,6 +8110,7 @@ create function pgq.stream_finish(
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_finish.topic);
@@ -8143,6 +8159,7 @@ create function pgq.stream_claim(
 ) returns table (lease_id bigint, size bigint)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin
@@ -8185,6 +8202,7 @@ create function pgq.stream_batch(
 returns table (lease_id bigint, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -3,6 +3,7 @@ create or replace function pgq._key_owner(topic text, dedup_key text, message_id
 returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_first bigint;

@@ -4,6 +4,7 @@ create or replace function pgq.ack(
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();

@@ -4,6 +4,7 @@ create or replace function pgq.lease_parts(
 returns table (low bigint, high bigint, size bigint, attempt int, grouped boolean)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column

@@ -4,6 +4,7 @@ create or replace function pgq.named_lease(
 ) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', named_lease.topic);

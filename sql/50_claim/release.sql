@@ -8,6 +8,7 @@ create or replace function pgq.release(
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 as $$
 declare
     v_now timestamptz := pgq.now();

@@ -4,6 +4,7 @@ create or replace function pgq.seen(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     -- The handlers of a role are its own: nobody can mark what another has to do as done.

@@ -4,6 +4,7 @@ create or replace function pgq.wait_end(
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_end.topic);

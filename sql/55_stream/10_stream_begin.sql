@@ -5,6 +5,7 @@ create or replace function pgq.stream_begin(
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_begin.topic);
