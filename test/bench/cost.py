@@ -68,7 +68,7 @@ def run(bench: Bench, section: Section) -> None:
                 Pgmq(f"peer{number_}"),
                 Pgmq(f"archive{number_}", end="archive"),
             ]
-            found = compare(bench, dsn, case, systems, bench.pick(2, 5))
+            found = compare(bench, dsn, case, systems, bench.pick(2, 9))
             rows += [row(section, case, name, found) for name in found]
     section.table(
         [

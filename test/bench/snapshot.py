@@ -22,7 +22,7 @@ def run(bench: Bench, section: Section) -> None:
     )
     rows = []
     for publish, count, rounds, limit in (
-        (1000, bench.pick(6000, 100_000), bench.pick(1, 3), 0.7),
+        (1000, bench.pick(6000, 100_000), bench.pick(1, 9), 0.7),
         (1, bench.pick(600, 100_000), 1, 0.5),
     ):
         with bench.database() as dsn, Session(dsn) as session:
