@@ -6434,8 +6434,9 @@ begin
         -- Mostly they stand together in the log, in their order.
         v_whole := v_high - v_low = n;
         -- If they were published since this session first saw the current era (see _take), they
-        -- are in its slot: looking into one costs less than looking into three.
-        if v_low > v_memory[9] then
+        -- are in its slot: looking into one costs less than looking into three. While a new era
+        -- begins they may be in two, in any order.
+        if v_low > v_memory[9] and v_memory[8] = pg_sequence_last_value('pgq.era_number') then
             v_slot := (v_memory[8] % 3)::int;
         end if;
         case v_slot

@@ -41,6 +41,15 @@ select count(*) from pgq.publish_batch('orders', '{"5","6"}');
 update pgq.message m set era = (era + 2) % 3 where m.id > :first;
 select is(t.take('orders', n => 2), '5 6', 'and in a third one');
 
+-- a publisher that got its id before another one and looked for the era after it
+select count(*) from pgq.publish_batch('orders', '{"7","8"}');
+select is(t.take('orders', n => 2), '7 8', 'rows of two are still remembered');
+select min(id) as first from pgq.publish_batch('orders', '{"9","10"}') b (id) \gset
+select setval('pgq.era_number', pg_sequence_last_value('pgq.era_number') + 1);
+update pgq.message m set era = pg_sequence_last_value('pgq.era_number') % 3 where m.id = :first;
+select isnt(t.slot(:first), t.slot(:first + 1), 'the first is in the slot of the later era');
+select is(t.take('orders', n => 2), '9 10', 'and comes first');
+
 -- sets whose messages stand far apart
 select pgq.subscribe('some', 'all', '{"keep": "yes"}');
 create function t.publish_some() returns bigint language sql begin atomic
