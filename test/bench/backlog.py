@@ -12,8 +12,8 @@ from bench.fill import fill_pgq
 from bench.measure import alternate, measure
 from bench.report import Section, number
 
-CLAIMS = 30
-ROUNDS = 5
+CLAIMS = 6
+SIZES = (10, 100)
 FLAT = 1.5
 Lines = dict[str, list[tuple[float, float]]]
 
@@ -21,7 +21,8 @@ Lines = dict[str, list[tuple[float, float]]]
 def run(bench: Bench, section: Section) -> None:
     section.say(
         f"Backend CPU of one claim in microseconds (of {CLAIMS} in a row, without their "
-        "acknowledgement), and the time of `select * from pgq.queue_stats` in milliseconds. In "
+        "acknowledgement, as often as the smallest backlog lasts), and the time of "
+        "`select * from pgq.queue_stats` in milliseconds. In "
         "sets: published in large batches; one by one: each message a row of its own. To fill a "
         "queue takes minutes, in which the machine may become slower or faster: so the same claims "
         "from a queue of the smallest backlog, in a database of its own, take turns with them, and "
@@ -72,7 +73,7 @@ def grow(
                     "select count(*) from pgq.claim('deep', n => 100, lease => '1 hour')"
                 )
             ratios.append(look(pair, sizes[0], section, f"and {beside:,} leased", rows))
-    for column, n in enumerate((10, 100)):
+    for column, n in enumerate(SIZES):
         worst = max(ratio[column] for ratio in ratios)
         section.at_most(f"{name}: claim of {n}, dearest : smallest backlog", worst, FLAT)
         section.guard(f"{name}: a claim of {n} grows {worst:.1f} times with the backlog", worst < 5)
@@ -93,9 +94,10 @@ def look(
             session.execute("analyze pgq.ready, pgq.lease, pgq.scheduled, pgq.message")
             claims(session, 10, 10)
         costs: list[tuple[float, float]] = []
-        for n in (10, 100):
+        rounds = smallest // (CLAIMS * sum(SIZES)) - 1
+        for n in SIZES:
             found = alternate(
-                ROUNDS,
+                rounds,
                 {name: partial(claim_cost, session, n) for name, session in sessions.items()},
             )
             deep, small = (statistics.median(found[name]) for name in pair)
@@ -116,8 +118,7 @@ def look(
 
 def claim_cost(session: Session, n: int) -> float:
     """Return the CPU of one claim, of some in a row."""
-    count = CLAIMS // ROUNDS
-    return measure(session, partial(claims, session, n, count)).per(count).cpu
+    return measure(session, partial(claims, session, n, CLAIMS)).per(CLAIMS).cpu
 
 
 def claims(session: Session, n: int, times: int) -> None:
