@@ -82,6 +82,13 @@ LAWS = {
 }
 
 
+def wait_for(done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.05)
+
+
 class Chaos:
     """A server, workers, and what has happened to them.
 
@@ -188,18 +195,12 @@ class Chaos:
     def wait_for_work(self, messages: int) -> None:
         """Wait until about that many more messages were published."""
         target = self.tried() + messages
-        deadline = time.monotonic() + PATIENCE
-        while self.tried() < target:
-            assert time.monotonic() < deadline, "in vain: work"
-            time.sleep(0.05)
+        wait_for(lambda: self.tried() >= target, "work")
 
     def wait_for_sessions_to_end(self) -> None:
         """Wait until no worker's session is left: it may still commit when its worker is dead."""
         query = f"select count(*) from pg_stat_activity where application_name ~ '{WORKERS}'"
-        deadline = time.monotonic() + PATIENCE
-        while self.value(query):
-            assert time.monotonic() < deadline, "in vain: the end of all sessions of workers"
-            time.sleep(0.05)
+        wait_for(lambda: not self.value(query), "the end of all sessions of workers")
 
     # The account
 

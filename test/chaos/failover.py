@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +16,7 @@ from tempfile import TemporaryDirectory
 import psycopg
 
 import pgq
-from chaos.chaos import PATIENCE, TABLES, Chaos
+from chaos.chaos import TABLES, Chaos, wait_for
 from harness.install import install_plain
 from harness.paths import ROOT
 from harness.report import Report
@@ -45,13 +44,6 @@ class Mail:
 
     def handle(self, message: pgq.Message) -> None:
         self.received.add(message.id)
-
-
-def wait_for(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not done():
-        assert time.monotonic() < deadline, f"in vain: {what}"
-        time.sleep(0.05)
 
 
 def run(report: Report, *, rounds: int = 1) -> None:
