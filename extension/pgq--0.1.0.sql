@@ -4461,6 +4461,7 @@ revoke all on function pgq._first_of_key(text, text, bigint) from public;
 create function pgq.discard_staged(tokens uuid[]) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_count bigint;
@@ -4956,6 +4957,7 @@ create function pgq.reply(
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_question pgq.message;
@@ -6344,7 +6346,8 @@ begin
         end if;
     end if;
     if v_whole is null or v_slot is not null then
-        -- They stand far apart, or a new era has just begun.
+        -- They stand far apart; or not all were in the slot where they have to be: whatever the
+        -- reason, nothing that is leased may be missing.
         if v_taken.size is null then
             v_taken := row(n, array[v_set], '{0}'::int[], null::jsonb[], null::boolean[],
                            null::tid[])::pgq._taken;
@@ -9795,6 +9798,7 @@ create function pgq.replies(
 ) returns setof pgq.message
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queues int[] := pgq._visible_queues(caller);

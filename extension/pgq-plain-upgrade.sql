@@ -3828,6 +3828,7 @@ $pgq_script$;
 create or replace function pgq.discard_staged(tokens uuid[]) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_count bigint;
@@ -4332,6 +4333,7 @@ create or replace function pgq.reply(
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_question pgq.message;
@@ -5740,7 +5742,8 @@ begin
         end if;
     end if;
     if v_whole is null or v_slot is not null then
-        -- They stand far apart, or a new era has just begun.
+        -- They stand far apart; or not all were in the slot where they have to be: whatever the
+        -- reason, nothing that is leased may be missing.
         if v_taken.size is null then
             v_taken := row(n, array[v_set], '{0}'::int[], null::jsonb[], null::boolean[],
                            null::tid[])::pgq._taken;
@@ -9255,6 +9258,7 @@ create or replace function pgq.replies(
 ) returns setof pgq.message
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queues int[] := pgq._visible_queues(caller);

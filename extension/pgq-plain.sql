@@ -4567,6 +4567,7 @@ $pgq_script$;
 create function pgq.discard_staged(tokens uuid[]) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_count bigint;
@@ -5071,6 +5072,7 @@ create function pgq.reply(
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_question pgq.message;
@@ -6479,7 +6481,8 @@ begin
         end if;
     end if;
     if v_whole is null or v_slot is not null then
-        -- They stand far apart, or a new era has just begun.
+        -- They stand far apart; or not all were in the slot where they have to be: whatever the
+        -- reason, nothing that is leased may be missing.
         if v_taken.size is null then
             v_taken := row(n, array[v_set], '{0}'::int[], null::jsonb[], null::boolean[],
                            null::tid[])::pgq._taken;
@@ -9994,6 +9997,7 @@ create function pgq.replies(
 ) returns setof pgq.message
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queues int[] := pgq._visible_queues(caller);

@@ -2,6 +2,7 @@
 create or replace function pgq.discard_staged(tokens uuid[]) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_count bigint;

@@ -5,6 +5,7 @@ create or replace function pgq.reply(
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_question pgq.message;

@@ -247,7 +247,8 @@ begin
         end if;
     end if;
     if v_whole is null or v_slot is not null then
-        -- They stand far apart, or a new era has just begun.
+        -- They stand far apart; or not all were in the slot where they have to be: whatever the
+        -- reason, nothing that is leased may be missing.
         if v_taken.size is null then
             v_taken := row(n, array[v_set], '{0}'::int[], null::jsonb[], null::boolean[],
                            null::tid[])::pgq._taken;

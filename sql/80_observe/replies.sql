@@ -4,6 +4,7 @@ create or replace function pgq.replies(
 ) returns setof pgq.message
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
     v_queues int[] := pgq._visible_queues(caller);
