@@ -6148,14 +6148,16 @@ $pgq_script$;
 -- sql/50_claim/await_rows.sql
 
 -- Waits a moment for whoever is taking from these ready rows; true if the wait is over. Keeps no
--- lock: two who have waited for the same row would lock each other out of it.
+-- lock: two who have waited for the same row would lock each other out of it. Asks for the lock of
+-- those who take, so that another one that waits is waited for too: a weaker lock would be had at
+-- once, while it keeps everybody from taking.
 create function pgq._await_rows(rows tid[]) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '200ms'
 as $$
 begin
-    perform from pgq.ready r where r.ctid = any (rows) for key share;
+    perform from pgq.ready r where r.ctid = any (rows) for update;
     raise exception using errcode = 'QU000';
 exception
     when sqlstate 'QU000' then
