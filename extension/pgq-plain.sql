@@ -352,6 +352,7 @@ create table pgq.lease (
     attempt    int not null,
     size       int not null,
     grouped    boolean not null,
+    journal    boolean not null,
     holder     text,
     client     inet,
     key        text,
@@ -370,6 +371,8 @@ comment on column pgq.lease.part is
     'Messages of one claim with another past have a row of their own: 1, 2, ...; 0: the only row.';
 comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';
 comment on column pgq.lease.grouped is 'The messages are heads of ordering groups.';
+comment on column pgq.lease.journal is
+    'Whether an ack is recorded, as the queue wanted it when it was claimed.';
 comment on column pgq.lease.holder is 'application_name of the claiming session.';
 comment on column pgq.lease.key is 'The name that the caller gave to the claim.';
 revoke all on table pgq.lease from public;
@@ -6097,37 +6100,40 @@ declare
     v_holder text;
     v_client inet;
     v_ids int8multirange;
+    v_journal boolean;
     v_part pgq.lease;
     v_queue pgq.queue;
     v_count int := 0;
 begin
-    if not pgq._is_owner(caller) then
-        perform pgq._require_lease(caller, ack.lease_id);
+    if caller <> current_user then
+        if not pgq._is_owner(caller) then
+            perform pgq._require_lease(caller, ack.lease_id);
+        end if;
     end if;
     if ids is null then
         -- Mostly a lease is one row, and no group waits for its end.
         delete from pgq.lease l
         where l.lease_id = ack.lease_id and l.part = 0 and not l.grouped
-        returning l.queue_id, l.attempt, l.claimed_at, l.holder, l.client, l.ids, l.size
-        into v_queue_id, v_attempt, v_claimed_at, v_holder, v_client, v_ids, v_count;
-        if found then
-            -- All columns with their types: a list of others costs a step in between.
-            insert into pgq.journal (era, at, queue_id, event, attempt, size, lease_id, claimed_at,
-                                     holder, client, error, ids)
-            select (pg_sequence_last_value('pgq.era_number') % 3)::smallint, v_now, v_queue_id,
-                   'ack', v_attempt, v_count, ack.lease_id, v_claimed_at, v_holder, v_client,
-                   null::text, v_ids
-            from pgq.queue q where q.queue_id = v_queue_id and q.journal = 'all';
+        returning l.queue_id, l.attempt, l.claimed_at, l.holder, l.client, l.ids, l.size, l.journal
+        into v_queue_id, v_attempt, v_claimed_at, v_holder, v_client, v_ids, v_count, v_journal;
+        if v_journal then
+            insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at,
+                                     holder, client, ids)
+            values (v_now, v_queue_id, 'ack', v_attempt, v_count, ack.lease_id, v_claimed_at,
+                    v_holder, v_client, v_ids);
+        end if;
+        if v_count > 0 then
             return v_count;
         end if;
         v_count := 0;
     end if;
     for v_part in select * from pgq._end_lease(ack.lease_id, ack.ids) loop
-        insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
-                                 client, ids)
-        select v_now, v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
-               v_part.claimed_at, v_part.holder, v_part.client, v_part.ids
-        from pgq.queue q where q.queue_id = v_part.queue_id and q.journal = 'all';
+        if v_part.journal then
+            insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at,
+                                     holder, client, ids)
+            values (v_now, v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
+                    v_part.claimed_at, v_part.holder, v_part.client, v_part.ids);
+        end if;
         v_count := v_count + v_part.size;
         if v_part.grouped then
             select q.* into v_queue from pgq.queue q where q.queue_id = v_part.queue_id;
@@ -6294,8 +6300,8 @@ begin
         end if;
     end if;
 
-    -- If the rows at the head have held just as many messages as are wanted (see _take), the next
-    -- one mostly does too: one statement takes and leases it, or does nothing.
+    -- What stands at the head is mostly like what stood there before (see _take): one statement
+    -- takes and leases it, or does nothing. Either a row that holds as many messages as are wanted:
     if v_memory[7] = floor(date_part('epoch', v_now) * 10) and v_memory[6] = n
        and filter is null and key is null
     then
@@ -6312,17 +6318,61 @@ begin
                    order by h.rank limit 1 for update skip locked))
               and r.size = n and r.attempt = 0 and r.failures is null and r.expires_at is null
               and not r.grouped
-            returning q.queue_id, v_now + coalesce(claim.lease, q.lease) as until, r.ids
+            returning q.queue_id, v_now + coalesce(claim.lease, q.lease) as until,
+                      q.journal = 'all' as journal, r.ids
         )
         -- All columns with their types: a list of others costs a step in between.
         insert into pgq.lease as l (lease_id, claimed_at, until, queue_id, part, attempt, size,
-                                    grouped, holder, client, key, failures, ids)
+                                    grouped, journal, holder, client, key, failures, ids)
         select pgq._lease_second(t.until) + nextval('pgq.lease_id'), v_now, t.until, t.queue_id, 0,
-               1, n, false, nullif(current_setting('application_name'), ''), inet_client_addr(),
-               null::text, null::jsonb, t.ids
+               1, n, false, t.journal, nullif(current_setting('application_name'), ''),
+               inet_client_addr(), null::text, null::jsonb, t.ids
         from taken t
         returning l.lease_id, l.until, l.ids, lower(l.ids), upper(l.ids)
         into v_lease_id, v_until, v_set, v_low, v_high;
+    -- Or rows of one message, one behind the other, so that the ranks tell the ids. Fewer than are
+    -- wanted will do if no stretch was skipped.
+    elsif v_memory[7] = floor(date_part('epoch', v_now) * 10) and v_memory[6] = 1
+          and n between 2 and v_memory[4] and filter is null and key is null
+    then
+        with queue as materialized (
+            select q.queue_id, v_now + coalesce(claim.lease, q.lease) as until,
+                   q.journal = 'all' as journal
+            from pgq.queue q
+            where q.name = claim.topic and q.queue_id = v_memory[1] and q.mode = 'queue'
+              and not q.paused
+              and not exists (select from pgq.ready r
+                              where r.queue_id = v_memory[1] and r.rank < v_memory[2])
+        ), head as materialized (
+            select array_agg(h.ctid) as places, count(*)::int as size,
+                   min(h.rank) & 562949953421311 as low
+            from (
+                select r.ctid, r.* from pgq.ready r
+                where r.queue_id = (select q.queue_id from queue q) and r.rank >= v_memory[3]
+                order by r.rank limit n for update skip locked
+            ) h
+            having max(h.rank) - min(h.rank) = count(*) - 1
+               and bool_and(h.size = 1 and h.attempt = 0 and h.failures is null
+                            and h.expires_at is null and not h.grouped)
+               and (count(*) = n or v_memory[3] = -9223372036854775808)
+        ), gone as (
+            delete from pgq.ready r where r.ctid = any ((select h.places from head h)::tid[])
+        )
+        insert into pgq.lease as l (lease_id, claimed_at, until, queue_id, part, attempt, size,
+                                    grouped, journal, holder, client, key, failures, ids)
+        select pgq._lease_second(q.until) + nextval('pgq.lease_id'), v_now, q.until, q.queue_id, 0,
+               1, h.size, false, q.journal, nullif(current_setting('application_name'), ''),
+               inet_client_addr(), null::text, null::jsonb,
+               int8multirange(int8range(h.low, h.low + h.size))
+        from head h cross join queue q
+        returning l.lease_id, l.until, l.ids, lower(l.ids), upper(l.ids), l.size
+        into v_lease_id, v_until, v_set, v_low, v_high, v_count;
+        if found then
+            n := v_count;
+            v_memory[4] := v_memory[4] - n;
+            -- An assignment is cheaper than a statement.
+            v_tick := set_config('pgq.head', v_memory::text, false);
+        end if;
     end if;
     if v_lease_id is null then
         select q.* into v_queue from pgq.queue q where q.name = claim.topic;
@@ -6398,17 +6448,17 @@ begin
         v_until := v_now + coalesce(lease, v_queue.lease);
         v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
         if cardinality(v_taken.sets) = 1 then
-            insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
-                                   until, holder, client, key, failures, ids)
+            insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, journal,
+                                   claimed_at, until, holder, client, key, failures, ids)
             values (v_lease_id, 0, v_queue.queue_id, v_taken.attempts[1] + 1, v_taken.size,
-                    v_taken.grouped[1], v_now, v_until,
+                    v_taken.grouped[1], v_queue.journal = 'all', v_now, v_until,
                     nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
                     v_taken.failures[1], v_taken.sets[1]);
         else
-            insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
-                                   until, holder, client, key, failures, ids)
+            insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, journal,
+                                   claimed_at, until, holder, client, key, failures, ids)
             select v_lease_id, row_number() over (), v_queue.queue_id, p.attempt + 1,
-                   pgq._set_size(p.ids), p.grouped, v_now, v_until,
+                   pgq._set_size(p.ids), p.grouped, v_queue.journal = 'all', v_now, v_until,
                    nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
                    p.failures, p.ids
             from (
@@ -6440,9 +6490,10 @@ begin
         -- If they were published since this session first saw the current era (see _take), they
         -- are in its slot: looking into one costs less than looking into three. While a new era
         -- begins they may be in two, in any order.
-        if v_low > v_memory[9] and v_memory[8] = pg_sequence_last_value('pgq.era_number') then
-            v_slot := (v_memory[8] % 3)::int;
-        end if;
+        v_slot := case
+            when v_low > v_memory[9] and v_memory[8] = pg_sequence_last_value('pgq.era_number')
+            then (v_memory[8] % 3)::int
+        end;
         case v_slot
             when 0 then
                 return query
@@ -7406,6 +7457,7 @@ declare
     v_more bigint := 512::bigint;
     v_tick bigint := floor(date_part('epoch', now) * 10)::bigint;
     v_second bigint := v_tick / 10;
+    v_suits bigint := 0::bigint;
     v_number bigint := pg_sequence_last_value('pgq.era_number');
     v_before bigint;
     v_until bigint;
@@ -7415,14 +7467,15 @@ declare
 begin
     -- Memory: queue, first fresh rank of a priority, head, rows that may be taken before the head
     -- is looked for again, the second until which all this holds, ids in a row; then the tenth of a
-    -- second in which claim may take a row by that, the current era, and the last id when the
-    -- session saw it first: an id is given before the era is looked up, so later ones are in it.
+    -- second in which claim may take rows by that (0: they do not suit), the current era, and the
+    -- last id when the session saw it first: an id is given before the era is looked up, so later
+    -- ones are in it.
     if v_memory[1] = queue.queue_id and v_second between v_memory[5] - 60 and v_memory[5] + 1 then
         v_class := v_memory[2];
         v_head := v_memory[3];
         v_more := v_memory[4];
         v_size := v_memory[6]::int;
-        if v_memory[7] <> v_tick then
+        if v_memory[7] not in (0, v_tick) then
             v_more := v_more - 50;  -- claim may have taken some meanwhile
         end if;
         if v_more <= 0 or v_head <> v_none and v_second > v_memory[5] then
@@ -7462,6 +7515,7 @@ begin
                 returning r.* into v_row;
                 exit when not found;
                 v_count := 1;
+                v_suits := v_tick;
                 v_total := v_row.size;
                 v_size := v_row.size;
                 v_set := v_row.ids;
@@ -7518,8 +7572,10 @@ begin
                     select array_agg(r order by r.rank) into v_rows
                     from pgq.ready r where r.ctid = any (v_gone);
                 end if;
+                v_suits := 0::bigint;
                 if v_total = v_count and v_last - v_first = v_count - 1 then
                     -- One message a row, one behind the other: the ranks tell the ids.
+                    v_suits := v_tick;
                     delete from pgq.ready r where r.ctid = any (v_gone);
                     v_first := v_first & 562949953421311;
                     v_set := int8multirange(int8range(v_first, v_first + v_count));
@@ -7598,7 +7654,7 @@ begin
     v_memory := set_config(  -- an assignment is cheaper than a statement
         'pgq.head', array[queue.queue_id, v_class, v_head, v_more,
                           case when v_head <> v_none then v_until else v_second + 60 end, v_size,
-                          v_tick, v_number, v_before]::text,
+                          v_suits, v_number, v_before]::text,
         false)::bigint[];
     return row(n - v_left, v_sets, v_attempts, v_failures, v_grouped, v_missed)::pgq._taken;
 end

@@ -13,6 +13,7 @@ create table pgq.lease (
     attempt    int not null,
     size       int not null,
     grouped    boolean not null,
+    journal    boolean not null,
     holder     text,
     client     inet,
     key        text,
@@ -31,6 +32,8 @@ comment on column pgq.lease.part is
     'Messages of one claim with another past have a row of their own: 1, 2, ...; 0: the only row.';
 comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';
 comment on column pgq.lease.grouped is 'The messages are heads of ordering groups.';
+comment on column pgq.lease.journal is
+    'Whether an ack is recorded, as the queue wanted it when it was claimed.';
 comment on column pgq.lease.holder is 'application_name of the claiming session.';
 comment on column pgq.lease.key is 'The name that the caller gave to the claim.';
 revoke all on table pgq.lease from public;

@@ -14,37 +14,40 @@ declare
     v_holder text;
     v_client inet;
     v_ids int8multirange;
+    v_journal boolean;
     v_part pgq.lease;
     v_queue pgq.queue;
     v_count int := 0;
 begin
-    if not pgq._is_owner(caller) then
-        perform pgq._require_lease(caller, ack.lease_id);
+    if caller <> current_user then
+        if not pgq._is_owner(caller) then
+            perform pgq._require_lease(caller, ack.lease_id);
+        end if;
     end if;
     if ids is null then
         -- Mostly a lease is one row, and no group waits for its end.
         delete from pgq.lease l
         where l.lease_id = ack.lease_id and l.part = 0 and not l.grouped
-        returning l.queue_id, l.attempt, l.claimed_at, l.holder, l.client, l.ids, l.size
-        into v_queue_id, v_attempt, v_claimed_at, v_holder, v_client, v_ids, v_count;
-        if found then
-            -- All columns with their types: a list of others costs a step in between.
-            insert into pgq.journal (era, at, queue_id, event, attempt, size, lease_id, claimed_at,
-                                     holder, client, error, ids)
-            select (pg_sequence_last_value('pgq.era_number') % 3)::smallint, v_now, v_queue_id,
-                   'ack', v_attempt, v_count, ack.lease_id, v_claimed_at, v_holder, v_client,
-                   null::text, v_ids
-            from pgq.queue q where q.queue_id = v_queue_id and q.journal = 'all';
+        returning l.queue_id, l.attempt, l.claimed_at, l.holder, l.client, l.ids, l.size, l.journal
+        into v_queue_id, v_attempt, v_claimed_at, v_holder, v_client, v_ids, v_count, v_journal;
+        if v_journal then
+            insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at,
+                                     holder, client, ids)
+            values (v_now, v_queue_id, 'ack', v_attempt, v_count, ack.lease_id, v_claimed_at,
+                    v_holder, v_client, v_ids);
+        end if;
+        if v_count > 0 then
             return v_count;
         end if;
         v_count := 0;
     end if;
     for v_part in select * from pgq._end_lease(ack.lease_id, ack.ids) loop
-        insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
-                                 client, ids)
-        select v_now, v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
-               v_part.claimed_at, v_part.holder, v_part.client, v_part.ids
-        from pgq.queue q where q.queue_id = v_part.queue_id and q.journal = 'all';
+        if v_part.journal then
+            insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at,
+                                     holder, client, ids)
+            values (v_now, v_part.queue_id, 'ack', v_part.attempt, v_part.size, v_part.lease_id,
+                    v_part.claimed_at, v_part.holder, v_part.client, v_part.ids);
+        end if;
         v_count := v_count + v_part.size;
         if v_part.grouped then
             select q.* into v_queue from pgq.queue q where q.queue_id = v_part.queue_id;

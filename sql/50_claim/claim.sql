@@ -58,8 +58,8 @@ begin
         end if;
     end if;
 
-    -- If the rows at the head have held just as many messages as are wanted (see _take), the next
-    -- one mostly does too: one statement takes and leases it, or does nothing.
+    -- What stands at the head is mostly like what stood there before (see _take): one statement
+    -- takes and leases it, or does nothing. Either a row that holds as many messages as are wanted:
     if v_memory[7] = floor(date_part('epoch', v_now) * 10) and v_memory[6] = n
        and filter is null and key is null
     then
@@ -76,17 +76,61 @@ begin
                    order by h.rank limit 1 for update skip locked))
               and r.size = n and r.attempt = 0 and r.failures is null and r.expires_at is null
               and not r.grouped
-            returning q.queue_id, v_now + coalesce(claim.lease, q.lease) as until, r.ids
+            returning q.queue_id, v_now + coalesce(claim.lease, q.lease) as until,
+                      q.journal = 'all' as journal, r.ids
         )
         -- All columns with their types: a list of others costs a step in between.
         insert into pgq.lease as l (lease_id, claimed_at, until, queue_id, part, attempt, size,
-                                    grouped, holder, client, key, failures, ids)
+                                    grouped, journal, holder, client, key, failures, ids)
         select pgq._lease_second(t.until) + nextval('pgq.lease_id'), v_now, t.until, t.queue_id, 0,
-               1, n, false, nullif(current_setting('application_name'), ''), inet_client_addr(),
-               null::text, null::jsonb, t.ids
+               1, n, false, t.journal, nullif(current_setting('application_name'), ''),
+               inet_client_addr(), null::text, null::jsonb, t.ids
         from taken t
         returning l.lease_id, l.until, l.ids, lower(l.ids), upper(l.ids)
         into v_lease_id, v_until, v_set, v_low, v_high;
+    -- Or rows of one message, one behind the other, so that the ranks tell the ids. Fewer than are
+    -- wanted will do if no stretch was skipped.
+    elsif v_memory[7] = floor(date_part('epoch', v_now) * 10) and v_memory[6] = 1
+          and n between 2 and v_memory[4] and filter is null and key is null
+    then
+        with queue as materialized (
+            select q.queue_id, v_now + coalesce(claim.lease, q.lease) as until,
+                   q.journal = 'all' as journal
+            from pgq.queue q
+            where q.name = claim.topic and q.queue_id = v_memory[1] and q.mode = 'queue'
+              and not q.paused
+              and not exists (select from pgq.ready r
+                              where r.queue_id = v_memory[1] and r.rank < v_memory[2])
+        ), head as materialized (
+            select array_agg(h.ctid) as places, count(*)::int as size,
+                   min(h.rank) & 562949953421311 as low
+            from (
+                select r.ctid, r.* from pgq.ready r
+                where r.queue_id = (select q.queue_id from queue q) and r.rank >= v_memory[3]
+                order by r.rank limit n for update skip locked
+            ) h
+            having max(h.rank) - min(h.rank) = count(*) - 1
+               and bool_and(h.size = 1 and h.attempt = 0 and h.failures is null
+                            and h.expires_at is null and not h.grouped)
+               and (count(*) = n or v_memory[3] = -9223372036854775808)
+        ), gone as (
+            delete from pgq.ready r where r.ctid = any ((select h.places from head h)::tid[])
+        )
+        insert into pgq.lease as l (lease_id, claimed_at, until, queue_id, part, attempt, size,
+                                    grouped, journal, holder, client, key, failures, ids)
+        select pgq._lease_second(q.until) + nextval('pgq.lease_id'), v_now, q.until, q.queue_id, 0,
+               1, h.size, false, q.journal, nullif(current_setting('application_name'), ''),
+               inet_client_addr(), null::text, null::jsonb,
+               int8multirange(int8range(h.low, h.low + h.size))
+        from head h cross join queue q
+        returning l.lease_id, l.until, l.ids, lower(l.ids), upper(l.ids), l.size
+        into v_lease_id, v_until, v_set, v_low, v_high, v_count;
+        if found then
+            n := v_count;
+            v_memory[4] := v_memory[4] - n;
+            -- An assignment is cheaper than a statement.
+            v_tick := set_config('pgq.head', v_memory::text, false);
+        end if;
     end if;
     if v_lease_id is null then
         select q.* into v_queue from pgq.queue q where q.name = claim.topic;
@@ -162,17 +206,17 @@ begin
         v_until := v_now + coalesce(lease, v_queue.lease);
         v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
         if cardinality(v_taken.sets) = 1 then
-            insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
-                                   until, holder, client, key, failures, ids)
+            insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, journal,
+                                   claimed_at, until, holder, client, key, failures, ids)
             values (v_lease_id, 0, v_queue.queue_id, v_taken.attempts[1] + 1, v_taken.size,
-                    v_taken.grouped[1], v_now, v_until,
+                    v_taken.grouped[1], v_queue.journal = 'all', v_now, v_until,
                     nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
                     v_taken.failures[1], v_taken.sets[1]);
         else
-            insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, claimed_at,
-                                   until, holder, client, key, failures, ids)
+            insert into pgq.lease (lease_id, part, queue_id, attempt, size, grouped, journal,
+                                   claimed_at, until, holder, client, key, failures, ids)
             select v_lease_id, row_number() over (), v_queue.queue_id, p.attempt + 1,
-                   pgq._set_size(p.ids), p.grouped, v_now, v_until,
+                   pgq._set_size(p.ids), p.grouped, v_queue.journal = 'all', v_now, v_until,
                    nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
                    p.failures, p.ids
             from (
@@ -204,9 +248,10 @@ begin
         -- If they were published since this session first saw the current era (see _take), they
         -- are in its slot: looking into one costs less than looking into three. While a new era
         -- begins they may be in two, in any order.
-        if v_low > v_memory[9] and v_memory[8] = pg_sequence_last_value('pgq.era_number') then
-            v_slot := (v_memory[8] % 3)::int;
-        end if;
+        v_slot := case
+            when v_low > v_memory[9] and v_memory[8] = pg_sequence_last_value('pgq.era_number')
+            then (v_memory[8] % 3)::int
+        end;
         case v_slot
             when 0 then
                 return query

@@ -169,9 +169,9 @@ select is_empty($$select * from pgq.check()$$, 'all is sound');
 -- check
 create temp table two as
 select lease_id from pgq.hold('work', 'x', n => 2);
-insert into pgq.lease (lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, key,
-                       ids)
-select lease_id + 1, claimed_at, until, queue_id, 2, attempt, 0, grouped, key, '{}'
+insert into pgq.lease (lease_id, claimed_at, until, queue_id, part, attempt, size, grouped,
+                       journal, key, ids)
+select lease_id + 1, claimed_at, until, queue_id, 2, attempt, 0, grouped, journal, key, '{}'
 from pgq.lease where key = 'x';
 select is((select count(*) from pgq.check() where problem = 'a name belongs to two claims'),
     1::bigint, 'two claims of one name are found out');

@@ -76,8 +76,9 @@ update copy_of set queue_id = 4711;
 insert into pgq.ready select * from copy_of;
 insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
 select 4712, pgq.now() + interval '1 h', 0, size, ids from copy_of;
-insert into pgq.lease (lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, ids)
-select 1, pgq.now(), pgq.now() + interval '1 h', 4713, 1, 1, size, false, ids from copy_of;
+insert into pgq.lease (lease_id, claimed_at, until, queue_id, part, attempt, size, grouped,
+                       journal, ids)
+select 1, pgq.now(), pgq.now() + interval '1 h', 4713, 1, 1, size, false, true, ids from copy_of;
 insert into pgq.lane (queue_id, lane_keys) values (4714, '{a}');
 insert into pgq.dead_letter (queue_id, message_id, reason, attempts, failures, failed_at, topic,
                              priority, headers, payload, published_at)

@@ -1,0 +1,142 @@
+-- Messages that were published one by one are taken and leased by one statement, as long as they
+-- stand alone in their rows, one behind the other; otherwise _take does it. The order is the same.
+begin;
+select no_plan();
+select t.at(now());
+set local track_functions = 'all';
+
+create function t.publish_some(first int, last int) returns void language sql begin atomic
+    select pgq.publish('work', to_jsonb(i)) from generate_series(first, last) i;
+end;
+-- What a claim returns, and whether it needed _take.
+create function t.taken(n int) returns text language plpgsql as $$
+declare
+    v_calls bigint := coalesce(pg_stat_get_xact_function_calls('pgq._take'::regproc), 0);
+    v_taken text := t.take('work', n => taken.n);
+begin
+    return v_taken || case pg_stat_get_xact_function_calls('pgq._take'::regproc)
+                      when v_calls then ' (at once)' else '' end;
+end $$;
+create function t.remember(place int, value bigint) returns void language plpgsql as $$
+declare
+    v_memory bigint[] := current_setting('pgq.head');
+begin
+    v_memory[place] := value;
+    perform set_config('pgq.head', v_memory::text, false);
+end $$;
+create function t.more() returns bigint language sql return (
+    (current_setting('pgq.head')::bigint[])[4]);
+
+select pgq.create_queue('work');
+create function t.rank_of(skipped int) returns bigint language sql return (
+    select r.rank from pgq.ready r join pgq.queue q using (queue_id)
+    where q.name = 'work' order by r.rank offset skipped limit 1);
+select t.publish_some(1, 9);
+select is(t.taken(3), '1 2 3', 'the first claim looks what there is');
+select is(t.more(), 509::bigint, 'and how much it may take before it looks for the head');
+select is(t.taken(3), '4 5 6 (at once)', 'the second knows');
+select is(t.more(), 506::bigint, 'and counts what it takes');
+select is(t.taken(4), '7 8 9 (at once)', 'less than is wanted');
+select results_eq(
+    'select l.size, l.attempt, l.part, l.journal, l.ids::text from pgq.lease l',
+    $$values (3, 1, 0, true, format('{[%s,%s)}', currval('pgq.message_id') - 8,
+                                     currval('pgq.message_id') - 5)),
+             (3, 1, 0, true, format('{[%s,%s)}', currval('pgq.message_id') - 5,
+                                     currval('pgq.message_id') - 2)),
+             (3, 1, 0, true, format('{[%s,%s)}', currval('pgq.message_id') - 2,
+                                     currval('pgq.message_id') + 1))$$,
+    'leases are the same either way');
+select is(t.taken(4), null, 'nothing is left');
+select t.publish_some(10, 12);
+select is(t.taken(2), '10 11', 'who has found nothing looks again');
+select is(t.taken(2), '12 (at once)', 'and goes on');
+select is_empty('select * from pgq.check()', 'all is well');
+
+-- what comes first
+select t.publish_some(1, 6);
+select is(t.taken(2), '1 2 (at once)', 'back on the way');
+select pgq.publish('work', '"urgent"', priority => 9);
+select is(t.taken(2), 'urgent 3', 'what is urgent is not passed');
+select is(t.taken(2), '4 5', 'the head is looked for again');
+select is(t.taken(2), '6 (at once)', 'and found');
+
+-- what is not alike
+select t.publish_some(1, 4);
+select is(t.taken(2), '1 2 (at once)', 'back on the way');
+select count(*) from pgq.publish_batch('work', array['"a"', '"b"', '"c"']::jsonb[]);
+select t.publish_some(5, 6);
+select is(t.taken(3), '3 4 a', 'a set behind single messages');
+select is(t.taken(3), 'b c 5', 'and in front of them');
+select t.publish_some(7, 8);
+select is(t.taken(2), '6 7', 'back on the way');
+select pgq.publish('work', '"soon over"', expires_in => '1 h');
+select t.publish_some(9, 10);
+select is(t.taken(3), '8 soon over 9', 'what expires is taken by itself');
+select pgq.publish('work', '"grouped"', group_key => 'g');
+select t.publish_some(11, 12);
+select is(t.taken(2), '10 grouped', 'and so is the head of a group');
+select is(t.taken(2), '11 12 (at once)', 'the others stand behind');
+
+-- messages of another queue between them
+select pgq.create_queue('other');
+create function t.publish_mixed(first int, last int) returns void language sql begin atomic
+    select pgq.publish(case i % 2 when 1 then 'work' else 'other' end, to_jsonb(i))
+    from generate_series(first, last) i;
+end;
+select t.publish_mixed(1, 12);
+select is(t.taken(2), '1 3', 'messages that stand apart');
+select is((current_setting('pgq.head')::bigint[])[7], 0::bigint,
+    'are not taken for what can be had at once');
+select is(t.taken(2), '5 7', 'and taken as before');
+select t.publish_some(13, 16);
+select is(t.taken(2), '9 11', 'to the last');
+select is(t.taken(2), '13 14', 'those behind stand together');
+select is(t.taken(2), '15 16 (at once)', 'and the session has seen it');
+
+-- a part of the head is skipped
+select t.publish_some(1, 9);
+select is(t.taken(2), '1 2 (at once)', 'back on the way');
+select t.remember(3, t.rank_of(2));
+select pgq.publish('work', '"urgent"', priority => 9);
+select is(t.taken(2), 'urgent 5', 'what is urgent is not passed by who remembers the head');
+select t.remember(3, t.rank_of(2));
+select is(t.taken(3), '6 7 8 (at once)', 'without it that is where a claim begins');
+select is(t.taken(4), '3 4 9', 'who finds too little there looks at what was skipped');
+
+-- the queue itself
+select t.publish_some(1, 6);
+select is(t.taken(2), '1 2 (at once)', 'back on the way');
+select pgq.pause('work');
+select is(t.taken(2), null, 'a paused queue delivers nothing');
+select pgq.resume('work');
+select is(t.taken(2), '3 4 (at once)', 'a resumed one does');
+select pgq.alter_queue('work', journal => 'failures', lease => '7 min');
+select is(t.taken(2), '5 6 (at once)', 'a changed one too');
+select results_eq(
+    'select l.journal, l.until - l.claimed_at from pgq.lease l order by l.lease_id desc limit 1',
+    $$values (false, interval '7 min')$$, 'as it is now');
+select t.publish_some(1, 5);
+select pgq.claim('work', n => 2, lease => '3 min');
+select is((select l.until - l.claimed_at from pgq.lease l order by l.claimed_at desc, l.ids desc
+           limit 1), interval '3 min', 'a lease of another length');
+select t.remember(4, 2);
+select is(t.taken(3), '3 4 5', 'who has taken enough looks for the head');
+
+-- what was tried before
+select t.publish_some(1, 2);
+select pgq.nack(lease_id, array[id], delay => '0') from pgq.claim('work', n => 2);
+select pgq.publish('work', to_jsonb(i), priority => 9) from generate_series(3, 4) i;
+select is(t.taken(2), '3 4', 'what is urgent comes first');
+select is((select array_agg(c.attempt) from pgq.claim('work', n => 2) c), '{2,2}',
+    'what was tried before is known to have been');
+
+select t.at(pgq.now() + interval '1 s');
+select t.publish_some(1, 2);
+select is(t.taken(2), '1 2', 'a moment later it looks again');
+select t.publish_some(3, 4);
+select pgq.alter_queue('work', mode => 'archive');
+select throws_ok($$select pgq.claim('work', n => 2)$$, '0A000', null,
+    'an archive delivers nothing, even if it was a queue a moment ago');
+select is_empty('select * from pgq.check()', 'all is well');
+select * from finish();
+rollback;
