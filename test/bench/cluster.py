@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,7 +44,8 @@ class Session:
         self.conn = psycopg.connect(dsn, autocommit=True, prepare_threshold=0)
         if not parse:
             self.conn.adapters.register_loader("jsonb", TextLoader)
-        self._schedstat = Path(f"/proc/{self.conn.info.backend_pid}/schedstat")
+        process = Path(f"/proc/{self.conn.info.backend_pid}")
+        self._schedstat, self._stat = process / "schedstat", process / "stat"
 
     def __enter__(self) -> Self:
         return self
@@ -63,6 +65,12 @@ class Session:
     def cpu(self) -> float:
         """Return the CPU time of the backend so far, in microseconds."""
         return int(self._schedstat.read_text().split()[0]) / 1000
+
+    def kernel(self) -> float:
+        """Return how much of that was spent in the kernel, to a clock tick."""
+        # The second field is the name, in parentheses, with spaces; the 15th is meant.
+        ticks = int(self._stat.read_text().rpartition(")")[2].split()[12])
+        return ticks * 1_000_000 / os.sysconf("SC_CLK_TCK")
 
     def wal(self) -> int:
         """Return how many bytes the whole server has written to its log."""

@@ -18,20 +18,22 @@ class Usage:
     """The cost of some work: backend CPU in microseconds, bytes of WAL, seconds on the clock."""
 
     cpu: float
+    kernel: float  # a part of cpu
     wal: float
     seconds: float
 
     def per(self, count: int) -> Usage:
-        return Usage(self.cpu / count, self.wal / count, self.seconds / count)
+        return Usage(self.cpu / count, self.kernel / count, self.wal / count, self.seconds / count)
 
 
 def measure(session: Session, work: Callable[[], object]) -> Usage:
     """Do the work, which is all done by the session's backend, and return what it cost."""
-    wal, cpu, started = session.wal(), session.cpu(), time.perf_counter()
+    wal, kernel, cpu = session.wal(), session.kernel(), session.cpu()
+    started = time.perf_counter()
     work()
     seconds = time.perf_counter() - started
-    cpu = session.cpu() - cpu
-    return Usage(cpu, session.wal() - wal, seconds)
+    cpu, kernel = session.cpu() - cpu, session.kernel() - kernel
+    return Usage(cpu, kernel, session.wal() - wal, seconds)
 
 
 def alternate(rounds: int, contestants: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
@@ -44,9 +46,10 @@ def alternate(rounds: int, contestants: Mapping[str, Callable[[], T]]) -> dict[s
 
 
 def median(usages: Sequence[Usage]) -> Usage:
-    """Return the median of each cost."""
+    """Return the median of each cost; the kernel counts in clock ticks, too coarse for that."""
     return Usage(
         statistics.median(usage.cpu for usage in usages),
+        statistics.fmean(usage.kernel for usage in usages),
         statistics.median(usage.wal for usage in usages),
         statistics.median(usage.seconds for usage in usages),
     )
