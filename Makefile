@@ -156,12 +156,14 @@ clean: ## remove what make has made, except what is committed
 	rm -rf $(pgq_venv) .cache dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# A virtual environment with locked packages, by uv if it is there, else by venv and pip.
+# A virtual environment with locked packages, by uv if it is there, else by venv and pip. They are
+# all in the lists: a pip that looks for what they need trips over a pinned package with extras as
+# soon as there is a newer one.
 define pgq_packages
 @set -e; \
 if command -v uv >/dev/null 2>&1; then \
     test -x $(pgq_py) || uv venv --quiet --python '>=3.11' $(pgq_venv); \
-    uv pip install --quiet --python $(pgq_py) --require-hashes -r $<; \
+    uv pip install --quiet --python $(pgq_py) --no-deps --require-hashes -r $<; \
 else \
     if ! test -x $(pgq_py); then \
         for python in python3 python3.14 python3.13 python3.12 python3.11 none; do \
@@ -171,7 +173,7 @@ else \
         if test $$python = none; then echo 'pgq needs Python 3.11 or newer, or uv' >&2; exit 1; fi; \
         $$python -m venv $(pgq_venv) || { rm -rf $(pgq_venv); exit 1; }; \
     fi; \
-    $(pgq_py) -m pip install -qq --disable-pip-version-check --require-hashes -r $<; \
+    $(pgq_py) -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r $<; \
 fi; \
 site=$$($(pgq_py) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
 echo '$(CURDIR)/python/src' > "$$site/pgq.pth"; \
