@@ -6231,9 +6231,9 @@ begin
                int8multirange(int8range(h.low, h.low + h.size))
         from head h cross join queue q
         returning l.lease_id, l.until, l.ids, lower(l.ids), upper(l.ids), l.size
-        into v_lease_id, v_until, v_set, v_low, v_high, v_count;
+        into v_lease_id, v_until, v_set, v_low, v_high, v_rest;
         if found then
-            n := v_count;
+            n := v_rest;
             v_memory[4] := v_memory[4] - n;
             -- An assignment is cheaper than a statement.
             v_tick := set_config('pgq.head', v_memory::text, false);
