@@ -13,6 +13,7 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
 set jit = off
 as $$
 declare
@@ -99,8 +100,10 @@ begin
             from pgq.queue q
             where q.name = claim.topic and q.queue_id = v_memory[1] and q.mode = 'queue'
               and not q.paused
-              and not exists (select from pgq.ready r
-                              where r.queue_id = v_memory[1] and r.rank < v_memory[2])
+              -- In order, so that the planner takes the index that has both.
+              and (select r.rank from pgq.ready r
+                   where r.queue_id = v_memory[1] and r.rank < v_memory[2]
+                   order by r.rank limit 1) is null
         ), head as materialized (
             select array_agg(h.ctid) as places, count(*)::int as size,
                    min(h.rank) & 562949953421311 as low
