@@ -6128,6 +6128,7 @@ declare
     v_now timestamptz := pgq.now();
     v_until timestamptz;
     v_tick text;
+    v_suits bigint := hashtextextended(topic, floor(date_part('epoch', v_now) * 10)::bigint);
     v_memory bigint[] := nullif(current_setting('pgq.head', true), '')::bigint[];
     v_lease_id bigint;
     v_taken pgq._taken;
@@ -6168,7 +6169,7 @@ begin
 
     -- What stands at the head is mostly like what stood there before (see _take): one statement
     -- takes and leases it, or does nothing. Either a row that holds as many messages as are wanted:
-    if v_memory[7] = floor(date_part('epoch', v_now) * 10) and v_memory[6] = n
+    if v_memory[7] = v_suits and v_memory[6] = n
        and filter is null and key is null
     then
         with taken as (
@@ -6198,7 +6199,7 @@ begin
         into v_lease_id, v_until, v_set, v_low, v_high;
     -- Or rows of one message, one behind the other, so that the ranks tell the ids. Fewer than are
     -- wanted will do if no stretch was skipped.
-    elsif v_memory[7] = floor(date_part('epoch', v_now) * 10) and v_memory[6] = 1
+    elsif v_memory[7] = v_suits and v_memory[6] = 1
           and n between 2 and v_memory[4] and filter is null and key is null
     then
         with queue as materialized (
@@ -7305,6 +7306,7 @@ declare
     v_more bigint := 512::bigint;
     v_tick bigint := floor(date_part('epoch', now) * 10)::bigint;
     v_second bigint := v_tick / 10;
+    v_moment bigint := hashtextextended(queue.name, v_tick);
     v_suits bigint := 0::bigint;
     v_number bigint := pg_sequence_last_value('pgq.era_number');
     v_before bigint;
@@ -7314,16 +7316,16 @@ declare
     v_to bigint[] := array[9223372036854775807];
 begin
     -- Memory: queue, first fresh rank of a priority, head, rows that may be taken before the head
-    -- is looked for again, the second until which all this holds, ids in a row; then the tenth of a
-    -- second in which claim may take rows by that (0: they do not suit), the current era, and the
-    -- last id when the session saw it first: an id is given before the era is looked up, so later
-    -- ones are in it.
+    -- is looked for again, the second until which all this holds, ids in a row; then, as one
+    -- number, the queue's name and the tenth of a second in which claim may take rows by that (0:
+    -- they do not suit), the current era, and the last id when the session saw it first: an id is
+    -- given before the era is looked up, so later ones are in it.
     if v_memory[1] = queue.queue_id and v_second between v_memory[5] - 60 and v_memory[5] + 1 then
         v_class := v_memory[2];
         v_head := v_memory[3];
         v_more := v_memory[4];
         v_size := v_memory[6]::int;
-        if v_memory[7] not in (0, v_tick) then
+        if v_memory[7] not in (0, v_moment) then
             v_more := v_more - 50;  -- claim may have taken some meanwhile
         end if;
         if v_more <= 0 or v_head <> v_none and v_second > v_memory[5] then
@@ -7363,7 +7365,7 @@ begin
                 returning r.* into v_row;
                 exit when not found;
                 v_count := 1;
-                v_suits := v_tick;
+                v_suits := v_moment;
                 v_total := v_row.size;
                 v_size := v_row.size;
                 v_set := v_row.ids;
@@ -7423,7 +7425,7 @@ begin
                 v_suits := 0::bigint;
                 if v_total = v_count and v_last - v_first = v_count - 1 then
                     -- One message a row, one behind the other: the ranks tell the ids.
-                    v_suits := v_tick;
+                    v_suits := v_moment;
                     delete from pgq.ready r where r.ctid = any (v_gone);
                     v_first := v_first & 562949953421311;
                     v_set := int8multirange(int8range(v_first, v_first + v_count));

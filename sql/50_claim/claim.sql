@@ -21,6 +21,7 @@ declare
     v_now timestamptz := pgq.now();
     v_until timestamptz;
     v_tick text;
+    v_suits bigint := hashtextextended(topic, floor(date_part('epoch', v_now) * 10)::bigint);
     v_memory bigint[] := nullif(current_setting('pgq.head', true), '')::bigint[];
     v_lease_id bigint;
     v_taken pgq._taken;
@@ -61,7 +62,7 @@ begin
 
     -- What stands at the head is mostly like what stood there before (see _take): one statement
     -- takes and leases it, or does nothing. Either a row that holds as many messages as are wanted:
-    if v_memory[7] = floor(date_part('epoch', v_now) * 10) and v_memory[6] = n
+    if v_memory[7] = v_suits and v_memory[6] = n
        and filter is null and key is null
     then
         with taken as (
@@ -91,7 +92,7 @@ begin
         into v_lease_id, v_until, v_set, v_low, v_high;
     -- Or rows of one message, one behind the other, so that the ranks tell the ids. Fewer than are
     -- wanted will do if no stretch was skipped.
-    elsif v_memory[7] = floor(date_part('epoch', v_now) * 10) and v_memory[6] = 1
+    elsif v_memory[7] = v_suits and v_memory[6] = 1
           and n between 2 and v_memory[4] and filter is null and key is null
     then
         with queue as materialized (

@@ -38,6 +38,7 @@ declare
     v_more bigint := 512::bigint;
     v_tick bigint := floor(date_part('epoch', now) * 10)::bigint;
     v_second bigint := v_tick / 10;
+    v_moment bigint := hashtextextended(queue.name, v_tick);
     v_suits bigint := 0::bigint;
     v_number bigint := pg_sequence_last_value('pgq.era_number');
     v_before bigint;
@@ -47,16 +48,16 @@ declare
     v_to bigint[] := array[9223372036854775807];
 begin
     -- Memory: queue, first fresh rank of a priority, head, rows that may be taken before the head
-    -- is looked for again, the second until which all this holds, ids in a row; then the tenth of a
-    -- second in which claim may take rows by that (0: they do not suit), the current era, and the
-    -- last id when the session saw it first: an id is given before the era is looked up, so later
-    -- ones are in it.
+    -- is looked for again, the second until which all this holds, ids in a row; then, as one
+    -- number, the queue's name and the tenth of a second in which claim may take rows by that (0:
+    -- they do not suit), the current era, and the last id when the session saw it first: an id is
+    -- given before the era is looked up, so later ones are in it.
     if v_memory[1] = queue.queue_id and v_second between v_memory[5] - 60 and v_memory[5] + 1 then
         v_class := v_memory[2];
         v_head := v_memory[3];
         v_more := v_memory[4];
         v_size := v_memory[6]::int;
-        if v_memory[7] not in (0, v_tick) then
+        if v_memory[7] not in (0, v_moment) then
             v_more := v_more - 50;  -- claim may have taken some meanwhile
         end if;
         if v_more <= 0 or v_head <> v_none and v_second > v_memory[5] then
@@ -96,7 +97,7 @@ begin
                 returning r.* into v_row;
                 exit when not found;
                 v_count := 1;
-                v_suits := v_tick;
+                v_suits := v_moment;
                 v_total := v_row.size;
                 v_size := v_row.size;
                 v_set := v_row.ids;
@@ -156,7 +157,7 @@ begin
                 v_suits := 0::bigint;
                 if v_total = v_count and v_last - v_first = v_count - 1 then
                     -- One message a row, one behind the other: the ranks tell the ids.
-                    v_suits := v_tick;
+                    v_suits := v_moment;
                     delete from pgq.ready r where r.ctid = any (v_gone);
                     v_first := v_first & 562949953421311;
                     v_set := int8multirange(int8range(v_first, v_first + v_count));

@@ -55,7 +55,7 @@ def run(bench: Bench, section: Section) -> None:
         "archive leaves a trace and delete leaves none: CPU is compared with delete, WAL of the "
         "smallest batches with the way that leaves as much. WAL is that of the whole server after "
         "a checkpoint before publishing, so full-page images are in it: they weigh the more the "
-        "fewer messages there are. In the kernel is the part of claim+ack CPU that goes into two "
+        "fewer messages there are. In the kernel is the part of claim+ack CPU that goes into "
         "commits and sending the messages, much the same for both. Between rounds the queues' "
         "tables are vacuumed, and analyzed when they are full."
     )

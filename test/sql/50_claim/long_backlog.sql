@@ -31,6 +31,6 @@ select count(*) from pgq.publish_batch('sets', array(select to_jsonb(i)
 analyze pgq.ready;
 select cmp_ok(t.found_by('sets', n), '<=', 5 * n::bigint,
     format('a claim of %s messages in sets of ten, the %s', n, turn))
-from unnest('{10,100}'::int[]) n, unnest('{first,second,third}'::text[]) turn;
+from unnest('{1,10,100}'::int[]) n, unnest('{first,second,third}'::text[]) turn;
 select * from finish();
 rollback;
