@@ -37,7 +37,12 @@ select max(lease_id) as lease from pgq.claim('work') \gset
 select pgq.ack(:lease);
 select is((select sum(size) from pgq.journal where event = 'ack'), 10::bigint,
     'a queue may leave acknowledgements out of the journal');
+select pgq.publish('work', '"quiet"');
+select max(lease_id) as lease from pgq.claim('work') \gset
 select pgq.alter_queue('work', journal => 'all');
+select pgq.ack(:lease);
+select is((select sum(size) from pgq.journal where event = 'ack'), 10::bigint,
+    'as it was when they were claimed');
 
 -- a claim that acknowledges the one before
 insert into pgq.message (topic, payload) select 'work', to_jsonb(i) from generate_series(1, 4) i;
