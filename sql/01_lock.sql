@@ -11,7 +11,7 @@ begin
         begin
             perform pg_catalog.set_config('lock_timeout', '100ms', true);
             -- For the trigger, and for the views: resetting what is not set only locks them.
-            lock table only pgq.message in share row exclusive mode;
+            lock table pgq.message in share row exclusive mode;
             for v_view in
                 select c.oid from pg_catalog.pg_class c
                 where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'v' order by c.oid

@@ -6,11 +6,12 @@
 
 What is built, for the version V named by extension/pgq.control:
 
-    pgq--V.sql               CREATE EXTENSION: the guard and all chapters, without "or replace"
+    pgq--V.sql               all of pgq, a single statement: CREATE EXTENSION runs it, and so can
+                             any client on a server without file access; there it also upgrades
     pgq--OLD--V.sql          ALTER EXTENSION UPDATE, for each OLD that sql/upgrade can start from:
                              all locks, the hand-written deltas from OLD to V, then all code again
-    pgq-plain.sql            the objects of pgq--V.sql for servers without file access
-    pgq-plain-upgrade.sql    brings any older plain installation to V
+    pgq_pgmq--V.sql          the schema pgmq (sql/pgmq), an extension of its own that requires pgq;
+                             it can be run by any client just as well
 
 Chapters 10 to 19 are state and run once. Chapters 20 to 99 are code and are replayed by every
 upgrade, so each statement in them has to be repeatable.
@@ -25,63 +26,96 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VERSION = re.compile(r"^default_version\s*=\s*'([^']+)'", re.MULTILINE)
-OR_REPLACE = re.compile(r"^(create) or replace\b", re.MULTILINE)
 UNREPEATABLE = re.compile(r"^create (?!or replace\b).*", re.MULTILINE)
 CONFIG_DUMP = re.compile(r"^select pg_catalog\.pg_extension_config_dump\([^;]*\);\n+", re.MULTILINE)
 PLACEHOLDER = "@pgq_version@"
 QUOTE = "$pgq_script$"
+# Lines that stand for the settings of a function: "-- @worker" before its body.
+PROFILES = {
+    # Workers call it. Estimates over sets of ids are far too large, and statistics may be from a
+    # time when a table was empty: the plans must not depend on them.
+    "worker": """\
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+""",
+    # Publishers call it: the same, but it may sort.
+    "publisher": """\
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+""",
+}
+PROFILE = re.compile(r"^-- @(\w+)\n", re.MULTILINE)
 
-PLAIN_INSTALL = """\
--- pgq {version}, for servers on which no extension files can be installed.
+SCRIPT = """\
+-- {name} {version}: built from sql/ by sql/build.py; edit the sources.
 --
--- Run it once with any client: psql -f pgq-plain.sql, or as one statement from a program.
--- It is a single statement, so that it either succeeds or leaves nothing behind.
-do {outer}
+-- CREATE EXTENSION {name} runs this. On a server where no extension files can be installed, run it
+-- with any client: psql -f, or as one statement from a program; run it again to upgrade. It is a
+-- single statement, so that it either succeeds or changes nothing.
+do $pgq_install$
 declare
     v_search_path text := pg_catalog.current_setting('search_path');
+    v_check_bodies text := pg_catalog.current_setting('check_function_bodies');
+    v_extension boolean;  -- this is run by CREATE EXTENSION, or there is such an extension
+    v_version text;       -- installed by this script before; null: not at all
 begin
-    if pg_catalog.to_regnamespace('pgq') is not null then
-        raise exception 'schema "pgq" already exists'
-            using errcode = 'duplicate_schema',
-                  hint = 'Run pgq-plain-upgrade.sql to upgrade an installation of pgq.';
-    end if;
     perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-{steps}
+    perform pg_catalog.set_config('check_function_bodies', 'on', true);
+    v_extension := exists (select from pg_extension where extname = '{name}');
+{before}
+    if v_version is null then
+{state}
+    end if;
+    if v_extension then
+{registrations}
+    end if;
+{code}
+    perform pg_catalog.set_config('check_function_bodies', v_check_bodies, true);
     perform pg_catalog.set_config('search_path', v_search_path, true);
 end
-{outer};
+$pgq_install$;
 """
 
-PLAIN_UPGRADE = """\
--- Upgrades what pgq-plain.sql installed, from any version since {oldest}, to pgq {version}.
---
--- Run it with any client: psql -f pgq-plain-upgrade.sql, or as one statement from a program.
--- It is a single statement, so that it either succeeds or changes nothing.
-do {outer}
-declare
-    v_search_path text := pg_catalog.current_setting('search_path');
-    v_version text;
-begin
-    if exists (select from pg_catalog.pg_extension where extname = 'pgq') then
-        raise exception 'pgq is installed as an extension'
-            using errcode = 'object_not_in_prerequisite_state',
-                  hint = 'Use ALTER EXTENSION pgq UPDATE.';
-    end if;
-    if pg_catalog.to_regprocedure('pgq.version()') is null then
+PGQ_BEFORE = """\
+    if to_regnamespace('pgq') is not null then
+        if exists (
+            select from pg_depend d join pg_extension e on e.oid = d.refobjid
+            where d.classid = 'pg_namespace'::regclass and d.objid = 'pgq'::regnamespace
+              and d.refclassid = 'pg_extension'::regclass and d.deptype = 'e')
+        then
+            raise exception 'pgq is installed as an extension'
+                using errcode = 'object_not_in_prerequisite_state',
+                      hint = 'Use ALTER EXTENSION pgq UPDATE.';
+        elsif v_extension or to_regprocedure('pgq.version()') is null then
+            raise exception 'schema "pgq" already exists'
+                using errcode = 'duplicate_schema',
+                      hint = 'Something else is there, or pgq without being an extension.';
+        end if;
+        v_version := pgq.version();
+        if v_version <> all (array[{versions}]) then
+            raise exception 'pgq % cannot be upgraded to {version} by this script', v_version
+                using errcode = 'feature_not_supported';
+        end if;
+{deltas}
+    end if;"""
+
+PGMQ_BEFORE = """\
+    if to_regprocedure('pgq.version()') is null then
         raise exception 'pgq is not installed in this database'
-            using errcode = 'undefined_object', hint = 'Run pgq-plain.sql first.';
+            using errcode = 'undefined_object', hint = 'Install it first.';
     end if;
-    v_version := pgq.version();
-    if v_version <> all (array[{versions}]) then
-        raise exception 'pgq % cannot be upgraded to {version} by this script', v_version
-            using errcode = 'feature_not_supported';
-    end if;
-    perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-{steps}
-    perform pg_catalog.set_config('search_path', v_search_path, true);
-end
-{outer};
-"""
+    if to_regnamespace('pgmq') is not null then
+        if v_extension or to_regclass('pgmq.asked_for') is null then
+            raise exception 'schema "pgmq" already exists'
+                using errcode = 'duplicate_schema',
+                      hint = 'If pgmq itself is installed, move its queues and drop it first.';
+        end if;
+        v_version := '{version}';
+    end if;"""
 
 
 class BuildError(Exception):
@@ -116,6 +150,7 @@ def read_sources(root: Path, version: str) -> list[Source]:
     for file in sorted(base.glob("[0-9][0-9]_*/**/*.sql"), key=lambda p: p.as_posix().encode()):
         path = file.relative_to(root).as_posix()
         text = file.read_text(encoding="utf-8").replace(PLACEHOLDER, version)
+        text = PROFILE.sub(lambda found: PROFILES[found[1]], text)
         source = Source(path, int(file.relative_to(base).parts[0][:2]), text.strip() + "\n")
         check(source)
         sources.append(source)
@@ -128,7 +163,7 @@ def check(source: Source) -> None:
     if source.chapter < 10:
         raise BuildError(f"{source.path}: chapters start at 10")
     if QUOTE in source.text:
-        raise BuildError(f"{source.path}: the quote {QUOTE} is reserved for the plain scripts")
+        raise BuildError(f"{source.path}: the quote {QUOTE} is reserved for the script")
     if "pg_extension_config_dump" in CONFIG_DUMP.sub("", source.text + "\n"):
         raise BuildError(
             f"{source.path}: write each registration as one statement that starts a line with"
@@ -169,17 +204,32 @@ def titled(source: Source, text: str) -> str:
     return f"-- {source.path}\n\n{text}"
 
 
-def first_time(source: Source) -> str:
-    """Return a source as run on an empty schema, where nothing may be replaced."""
-    return OR_REPLACE.sub(r"\1", source.text)
-
-
 def without_extension(text: str) -> str:
     return CONFIG_DUMP.sub("", text + "\n").rstrip("\n") + "\n"
 
 
+def registrations(sources: list[Source]) -> str:
+    """Return what only an extension can do: say which tables a dump has to carry."""
+    found = [text for source in sources for text in CONFIG_DUMP.findall(source.text + "\n")]
+    return f"        execute {QUOTE}\n{''.join(text.strip() + chr(10) for text in found)}{QUOTE};"
+
+
 def execute(source: Source, text: str, indent: str = "    ") -> str:
-    return f"{indent}execute {QUOTE}\n{titled(source, text)}{QUOTE};"
+    return f"{indent}execute {QUOTE}\n{titled(source, without_extension(text))}{QUOTE};"
+
+
+def install(name: str, version: str, before: str, sources: list[Source]) -> str:
+    """Return the script that installs an extension, as such or without being one."""
+    state = [source for source in sources if source.is_state]
+    code = [source for source in sources if not source.is_state]
+    return SCRIPT.format(
+        name=name,
+        version=version,
+        before=before,
+        state="\n".join(execute(source, source.text, " " * 8) for source in state),
+        registrations=registrations(state),
+        code="\n".join(execute(source, source.text) for source in code),
+    )
 
 
 def build(root: Path) -> dict[str, str]:
@@ -191,41 +241,50 @@ def build(root: Path) -> dict[str, str]:
     code = [source for source in sources if not source.is_state]
     chains = read_deltas(root, version)
 
-    head = f"-- pgq {version}: built from sql/ by sql/build.py; edit the sources.\n\n{guard}"
-    scripts = {
-        f"pgq--{version}.sql": "\n".join(
-            [head, *(titled(source, first_time(source)) for source in sources)]
-        )
-    }
-    replay = [titled(source, source.text) for source in code]
-    for old, chain in chains.items():
-        deltas = [titled(source, source.text) for source in chain]
-        scripts[f"pgq--{old}--{version}.sql"] = "\n".join([head, lock, *deltas, *replay])
-
-    scripts["pgq-plain.sql"] = PLAIN_INSTALL.format(
-        version=version,
-        outer="$pgq_plain$",
-        steps="\n".join(execute(s, without_extension(first_time(s))) for s in sources),
-    )
     order = sorted(chains, key=lambda old: -len(chains[old]))
-    steps = [execute(Source("sql/01_lock.sql", 0, lock), lock)]
+    steps = [execute(Source("sql/01_lock.sql", 0, lock), lock, " " * 8)]
     for old in order:
         delta = chains[old][0]
         new = Path(delta.path).stem.split("--")[1]
         steps.append(
-            f"    if v_version = '{old}' then\n"
-            + execute(delta, without_extension(delta.text), indent="        ")
-            + f"\n        v_version := '{new}';\n    end if;"
+            f"        if v_version = '{old}' then\n"
+            + execute(delta, delta.text, " " * 12)
+            + f"\n            v_version := '{new}';\n        end if;"
         )
-    steps += [execute(source, without_extension(source.text)) for source in code]
-    scripts["pgq-plain-upgrade.sql"] = PLAIN_UPGRADE.format(
+    before = PGQ_BEFORE.format(
         version=version,
-        oldest=[*order, version][0],
         versions=", ".join(f"'{v}'" for v in [*order, version]),
-        outer="$pgq_plain$",
-        steps="\n".join(steps),
+        deltas="\n".join(steps),
     )
-    return scripts
+    scripts = {f"pgq--{version}.sql": install("pgq", version, before, sources)}
+
+    head = f"-- pgq {version}: built from sql/ by sql/build.py; edit the sources.\n\n{guard}"
+    replay = [titled(source, source.text) for source in code]
+    for old, chain in chains.items():
+        deltas = [titled(source, source.text) for source in chain]
+        scripts[f"pgq--{old}--{version}.sql"] = "\n".join([head, lock, *deltas, *replay])
+    return scripts | build_pgmq(root, version)
+
+
+def build_pgmq(root: Path, version: str) -> dict[str, str]:
+    """Return the script of the extension pgq_pgmq; a tree without its sources has none."""
+    sources = read_pgmq(root)
+    if not sources:
+        return {}
+    before = PGMQ_BEFORE.format(version=version)
+    return {f"pgq_pgmq--{version}.sql": install("pgq_pgmq", version, before, sources)}
+
+
+def read_pgmq(root: Path) -> list[Source]:
+    sources = []
+    base = root / "sql" / "pgmq"
+    for file in sorted(base.rglob("*.sql"), key=lambda p: p.as_posix().encode()):
+        chapter = int(file.relative_to(base).parts[0][:2])
+        text = PROFILE.sub(lambda found: PROFILES[found[1]], file.read_text(encoding="utf-8"))
+        source = Source(file.relative_to(root).as_posix(), chapter, text.strip() + "\n")
+        check(source)
+        sources.append(source)
+    return sources
 
 
 def stale(root: Path, scripts: dict[str, str]) -> list[str]:

@@ -3,8 +3,8 @@
     python sql/reference.py             write it
     python sql/reference.py --check     compare, write nothing
 
-Objects appear under the chapter of sql/ that creates them, in the order of the sources. A name
-that begins with an underscore is private and left out.
+Objects appear under the use that `GROUPS` gives them, in the order of the sources. A name that
+begins with an underscore is private and left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -27,7 +26,49 @@ CREATED = re.compile(
     r"^create (?:or replace )?(function|procedure|aggregate|view|table|type|sequence) pgq\.(\w+)",
     re.MULTILINE,
 )
+CALLED = ("function", "procedure", "aggregate")
 WIDTH = 90
+
+#: What objects are used for: a sentence, then chapters of sql/ and names, which go first.
+GROUPS = {
+    "Queues": (
+        "Create queues, subscribe them to topics, grant rights to them.",
+        "30_queue subscription rights",
+    ),
+    "Publishing": (
+        "Publish by a function, or by INSERT or COPY into `pgq.message`; a schedule repeats it.",
+        "message publish publish_batch reply 42_schedule schedules",
+    ),
+    "Claims and leases": (
+        "Claim messages under a lease, and end the lease.",
+        "claimed claim ack nack bury extend release finish seen",
+    ),
+    "Filters": (
+        "Build, test and explain [filters](doc/filters.md), which are JSON documents.",
+        "20_filter addressed_to entity_filter explain_filter filter_stats",
+    ),
+    "Dead letters": (
+        "Messages that failed too often, expired or were refused for good.",
+        "dead_letter 60_dead_letter",
+    ),
+    "Operate": (
+        "Stop and resume delivery, change what waits, run maintenance.",
+        "pause resume 58_operate maintain limits version",
+    ),
+    "Observe": (
+        "Read the state of queues and messages. Nothing is changed.",
+        "80_observe 82_findings 84_metrics peek messages backlog",
+    ),
+    "Clients and integrations": (
+        "What clients, Spark, relays and archives call: waiting, streams, staging, the log.",
+        "40_publish 49_lease 50_claim 52_peek 53_wait 55_stream 70_maintain relays streams",
+    ),
+    "Internals": (
+        "Tables, and what tests use. They may change with any version: read the views above.",
+        "",
+    ),
+}
+POLICY = "These are the options of `create_queue`; `alter_queue` changes those that it is given."
 
 FUNCTIONS = """
 select p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
@@ -93,30 +134,67 @@ Functions that ask for rights have one more parameter, `caller`, which is not sh
 """
 
 
-def public_objects() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield each chapter with the kind and name of the public objects that it creates."""
-    chapters: dict[str, list[tuple[str, str]]] = {}
+def public_objects() -> dict[str, list[tuple[str, str]]]:
+    """Return the kinds and names of the public objects of each group."""
+    groups: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
+    home = {name: group for group, (_, names) in GROUPS.items() for name in names.split()}
     for source in build.read_sources(ROOT, build.read_version(ROOT)):
         chapter = source.path.split("/")[1]
         for kind, name in CREATED.findall(source.text):
-            if not name.startswith("_") and (kind, name) not in chapters.setdefault(chapter, []):
-                chapters[chapter].append((kind, name))
-    for chapter, objects in chapters.items():
-        yield chapter[3:].replace("_", " ").capitalize(), objects
+            group = groups[home.get(name) or home.get(chapter) or "Internals"]
+            if not name.startswith("_") and (kind, name) not in group:
+                group.append((kind, name))
+    return groups
+
+
+def anchor(heading: str) -> str:
+    """Return where a link to a heading points."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def contents(groups: dict[str, list[tuple[str, str]]]) -> str:
+    """Return a table of the groups with links to their objects; internals are not listed."""
+    lines = ["## Contents", "", "| use | |", "|---|---|"]
+    for group, objects in groups.items():
+        names = [
+            f"[{name}](#{anchor(name if kind in CALLED else f'{name} ({kind})')})"
+            for kind, name in objects
+        ]
+        listed = "tables" if group == "Internals" else " ".join(names)
+        lines.append(f"| [{group}](#{anchor(group)}) | {listed} |")
+    return "\n".join(lines) + "\n"
+
+
+def policy(arguments: str, comments: dict[str, str | None]) -> str:
+    """Return the options of create_queue as a table, with what the columns' comments say."""
+    lines = ["### Policy of a queue", "", POLICY, "", "| option | type | default | |"]
+    lines.append("|---|---|---|---|")
+    for part in split_arguments(arguments)[1:]:
+        name, kind, default = re.fullmatch(r"(\w+) (.*) = (.*)", part).groups()  # type: ignore[union-attr]
+        lines.append(f"| `{name}` | {kind} | `{default}` | {comments.get(name) or ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def readable(arguments: str) -> str:
+    """Return a function's parameters without `caller` and without casts of their defaults."""
+    arguments = re.sub(r"(, )?caller pgq\.caller DEFAULT CURRENT_USER", "", arguments)
+    arguments = arguments.replace(" DEFAULT ", " = ").replace("NULL::", "null::")
+    arguments = re.sub(r"= null::[\w ]+(\[\])?", "= null", arguments)
+    return re.sub(r"('(?:[^']|'')*')::[\w ]+(\[\])?", r"\1", arguments)
+
+
+def split_arguments(arguments: str) -> list[str]:
+    return re.split(r", (?=\w+ \w|\"|OUT |VARIADIC )", arguments) if arguments else []
 
 
 def signature(name: str, arguments: str, result: str | None) -> str:
     """Return a function's head, on one line if that is short enough."""
-    arguments = re.sub(r"(, )?caller pgq\.caller DEFAULT CURRENT_USER", "", arguments)
-    arguments = arguments.replace(" DEFAULT ", " = ").replace("NULL::", "null::")
-    arguments = re.sub(r"= null::[\w ]+(\[\])?", "= null", arguments)
-    arguments = re.sub(r"('(?:[^']|'')*')::[\w ]+(\[\])?", r"\1", arguments)
     returned = re.sub("^(SETOF|TABLE)", lambda word: word[0].lower(), result or "")
     arrow = f" -> {returned}" if returned else ""
     line = f"pgq.{name}({arguments}){arrow}"
     if len(line) <= WIDTH:
         return line
-    parts = re.split(r", (?=\w+ \w|\"|OUT |VARIADIC )", arguments) if arguments else []
+    parts = split_arguments(arguments)
     body = "".join(f"\n    {part}," for part in parts).removesuffix(",") + "\n" * bool(parts)
     if len(arrow) > WIDTH:
         arrow = arrow.replace("table(", "table(\n    ").replace(", ", ",\n    ")
@@ -140,23 +218,30 @@ def reference() -> str:
     ):
         conn.execute("create extension pgq")
         for name, arguments, result, text in conn.execute(FUNCTIONS):
-            functions.setdefault(name, []).append((arguments, result, text))
+            functions.setdefault(name, []).append((readable(arguments), result, text))
         for name, text, *column in conn.execute(RELATIONS):
             relations.setdefault(name, (text, []))[1].append((column[0], column[1], column[2]))
 
-    parts = [HEAD]
-    for chapter, objects in public_objects():
+    groups = public_objects()
+    comments = {
+        column: text
+        for table in ("queue", "queue_limit")
+        for column, _, text in relations[table][1]
+    }
+    parts = [HEAD, contents(groups)]
+    for group, objects in groups.items():
         section: list[str] = []
         for kind, name in objects:
-            if kind in ("function", "procedure", "aggregate"):
+            if kind in CALLED:
                 for arguments, result, text in functions.get(name, []):
                     head = signature(name, arguments, result)
                     section.append(f"### {name}\n\n```sql\n{head}\n```\n\n{text or ''}\n")
             elif name in relations:
                 text, columns = relations[name]
                 section.append(f"### {name} ({kind})\n\n{text or ''}\n\n{table(columns)}\n")
-        if section:
-            parts += [f"## {chapter}\n", *section]
+        parts += [f"## {group}\n", f"{GROUPS[group][0]}\n", *section]
+        if group == "Queues":
+            parts.append(policy(functions["create_queue"][0][0], comments))
     return "\n".join(parts)
 
 

@@ -4,10 +4,10 @@
 -- bindings (topic pattern, filter) accepts. What a queue still has to deliver is not a status
 -- column on a million rows: it is a handful of rows that each hold a SET OF MESSAGE IDS.
 -- Publishing adds a set to pgq.ready, claiming moves ids from ready to pgq.lease, acknowledging
--- subtracts them from the lease, failing moves them to pgq.scheduled or to pgq.dead_letter.
+-- subtracts them from the lease, failing moves them to pgq.scheduled or to pgq.letter.
 --
 -- Laws that the code below relies on:
---   * An id of a queue is in at most one of ready, scheduled, lease, dead_letter.
+--   * An id of a queue is in at most one of ready, scheduled, lease, letter.
 --   * Every id inside a set is a message that exists in the log.
 --   * A ready row is never updated: it is deleted, and what is left of it is inserted anew. After
 --     FOR UPDATE SKIP LOCKED an updated row could be newer than the statement's snapshot, and a

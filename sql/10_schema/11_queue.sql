@@ -5,6 +5,8 @@ create table pgq.queue (
     lanes_full   boolean not null default false,
     unlaned_rows boolean not null default false,
     unlaned_xid  xid8,
+    unlaned_rank bigint,
+    auto_lanes   boolean not null default false,
     -- The defaults are those of create_queue, for queues that subscribe makes.
     lease        interval not null default '30 s',
     max_attempts int not null default 3,
@@ -18,32 +20,50 @@ create table pgq.queue (
     set_size     int not null default 100,
     journal      text not null default 'all',
     mode         text not null default 'queue',
+    max_lease    interval not null default '3600 days',
+    dedup        text not null default 'keep',
     paused       boolean not null default false,
-    signal       uuid not null default gen_random_uuid(),
+    limited      boolean not null default false,
+    channel      text not null default 'pgq_' || replace(gen_random_uuid()::text, '-', ''),
+    secret       text not null default gen_random_uuid()::text,
     created_at   timestamptz not null default now(),
     constraint queue_pkey primary key (queue_id),
     constraint queue_name_unique unique (name),
     constraint queue_mode_known check (mode in ('queue', 'archive')),
     constraint queue_on_expiry_known check (on_expiry in ('dead_letter', 'discard')),
     constraint queue_on_dead_known check (on_dead in ('release', 'block')),
+    constraint queue_dedup_known check (dedup in ('keep', 'replace', 'postpone')),
     constraint queue_journal_known check (journal in ('all', 'failures')),
     constraint queue_set_size_in_range check (set_size between 1 and 1024)
 );
 comment on table pgq.queue is 'Queues and their policies. Written only by create, alter and drop.';
-comment on column pgq.queue.lane_keys is 'Header keys whose values sort messages into lanes.';
+comment on column pgq.queue.lane_keys is
+    'Fields whose values sort messages into lanes, named as in filters. One of them may have any '
+    'number of values: # before its name says that these are hashed.';
 comment on column pgq.queue.lanes_full is
     'The lane dictionary has reached its limit: messages with new values share the mixed lane.';
 comment on column pgq.queue.unlaned_rows is
     'Ready rows without a lane may remain from before the queue had lane keys.';
 comment on column pgq.queue.unlaned_xid is
     'Publishers before this transaction may not know yet that the queue has lanes.';
+comment on column pgq.queue.unlaned_rank is
+    'Ready rows without a lane before this rank have been sorted into lanes.';
+comment on column pgq.queue.auto_lanes is
+    'maintain() chooses the lane keys by what filters test.';
 comment on column pgq.queue.lease is
     'How long a claim holds its messages unless it says otherwise.';
+comment on column pgq.queue.max_lease is
+    'How long a consumer may hold messages altogether, however often it extends the lease.';
 comment on column pgq.queue.max_attempts is 'Deliveries before a message becomes a dead letter.';
 comment on column pgq.queue.backoff is 'Delay before the first retry; doubles with every attempt.';
 comment on column pgq.queue.max_backoff is 'The longest delay before a retry.';
 comment on column pgq.queue.retention is 'How long the log keeps messages at least.';
-comment on column pgq.queue.dedup_window is 'How long a dedup key keeps a second publish away.';
+comment on column pgq.queue.dedup_window is
+    'How long a dedup key keeps a second message away from this queue.';
+comment on column pgq.queue.dedup is
+    'What a second message with a dedup key does. keep: nothing, the first one stays. replace: it '
+    'replaces a first one that still waits. postpone: a first one that still waits is delivered at '
+    'the time of the second.';
 comment on column pgq.queue.on_expiry is 'Where messages go that expire undelivered.';
 comment on column pgq.queue.on_dead is
     'A dead letter releases its ordering group, or blocks it until it is replayed or discarded.';
@@ -55,6 +75,10 @@ comment on column pgq.queue.journal is
     'all: acknowledgements are recorded too; failures: only what went wrong.';
 comment on column pgq.queue.mode is 'queue: delivered by claim; archive: only kept in the log.';
 comment on column pgq.queue.paused is 'Claims return nothing while true.';
-comment on column pgq.queue.signal is
-    'What NOTIFY says instead of the name where roles have rights: everybody hears it.';
+comment on column pgq.queue.limited is
+    'The queue has limits, or takes turns over its lanes: see pgq.queue_limit.';
+comment on column pgq.queue.channel is
+    'The channel on which its consumers are notified. It is random: every role can listen.';
+comment on column pgq.queue.secret is
+    'Signs the low watermark that a session keeps in a setting. No role but the owner can read it.';
 revoke all on table pgq.queue from public;

@@ -7,6 +7,10 @@ create table pgq.binding (
     scope      text,
     path       jsonpath,
     counted    boolean not null default true,
+    pending    boolean not null default false,
+    since      timestamptz,
+    since_id   bigint,
+    anchors    int not null default 0,
     created_at timestamptz not null default now(),
     constraint binding_pkey primary key (binding_id),
     constraint binding_queue_pattern_unique unique (queue_id, pattern),
@@ -22,7 +26,65 @@ comment on column pgq.binding.scope is 'What the compiled filter looks at.';
 comment on column pgq.binding.path is 'The compiled filter.';
 comment on column pgq.binding.counted is
     'Matches are counted; not those of a queue with its own topic, which would only cost time.';
+comment on column pgq.binding.pending is
+    'A role wants what the log has since a time or an id: maintain() adds it and starts routing.';
+comment on column pgq.binding.anchors is
+    'How many rows of pgq.anchor the filter needs; 0: it is tested on every message.';
 revoke all on table pgq.binding from public;
+
+-- Where a filter can be found by the values of a message. A message that has none of a filter's
+-- anchors cannot match it. Derived from the filters: not in dumps, maintain() makes them again.
+create table pgq.anchor (
+    binding_id int not null,
+    number     int not null,
+    field      bigint not null,
+    scope      text not null,
+    path       text[] not null,
+    kind       text not null,
+    size       int,
+    place      bigint,
+    area       box,
+    constraint anchor_pkey primary key (binding_id, number),
+    constraint anchor_binding_exists foreign key (binding_id) references pgq.binding
+        on delete cascade
+);
+create index anchor_field_idx on pgq.anchor (field);
+create index anchor_place_idx on pgq.anchor (place) where place is not null;
+create index anchor_area_idx on pgq.anchor using gist (area) where area is not null;
+comment on table pgq.anchor is
+    'Conditions of the filters of subscriptions, one of which every matching message meets.';
+comment on column pgq.anchor.field is 'Hash of the topic pattern, the scope and the path.';
+comment on column pgq.anchor.kind is
+    'equal, prefix (of size characters), range, text range, there, missing,
+    several (the field has more than one value).';
+comment on column pgq.anchor.place is 'Hash of the field and the value; null for a range.';
+comment on column pgq.anchor.area is 'The range as x; the field as y.';
+revoke all on table pgq.anchor from public;
+
+-- How publishing looks up one field of the filters of a topic.
+create type pgq._field as (
+    field   bigint,          -- as in pgq.anchor
+    scope   text,            -- headers, payload, msg
+    path    text[],
+    paths   jsonpath[],      -- of the payload: where the values of the field are
+    equal   boolean,         -- kinds of anchors that this field has
+    sizes   int[],
+    ranged  boolean,
+    texts   boolean,
+    there   boolean,
+    missing boolean,
+    several boolean
+);
+comment on type pgq._field is 'A field that filters of a topic are found by.';
+revoke all on type pgq._field from public;
+
+-- Messages and bindings that they match; both arrays run in parallel.
+create type pgq._hits as (
+    binding_ids int[],
+    message_ids bigint[]
+);
+comment on type pgq._hits is 'Messages and bindings that they match.';
+revoke all on type pgq._hits from public;
 
 -- Publishing looks up its topic here, so that it costs one index probe whatever the number of
 -- patterns. Rows of an older version are ignored and swept: nothing waits for anything when a
@@ -32,21 +94,42 @@ create table pgq.route (
     version      bigint not null,
     queue_ids    int[] not null,
     binding_ids  int[] not null,
-    dedup_window interval not null
+    receivers    int[] not null,
+    windows      interval[] not null,
+    fields       pgq._field[],
+    patterns     text[],
+    laned        boolean not null default false,
+    replacing    boolean not null default false
 );
 create index route_topic_idx on pgq.route (topic, version);
 comment on table pgq.route is 'Learnt answers to: who receives this topic?';
 comment on column pgq.route.version is 'The routing version that the answer belongs to.';
 comment on column pgq.route.queue_ids is
-    'Queues that receive every message of the topic, have no lanes and are not counted.';
-comment on column pgq.route.binding_ids is 'The bindings of the other queues that receive it.';
-comment on column pgq.route.dedup_window is
-    'How long a dedup key counts: the longest window of the queues that receive the topic.';
+    'Queues that receive every message of the topic and are not counted: all with lanes, or none.';
+comment on column pgq.route.binding_ids is
+    'The bindings of the other queues that receive it, but for those that are found by anchors.';
+comment on column pgq.route.receivers is
+    'All queues that receive messages of the topic and keep the first with a dedup key, also '
+    'archives. Empty where fields are looked up.';
+comment on column pgq.route.laned is 'The queues of queue_ids have lanes.';
+comment on column pgq.route.replacing is
+    'A queue replaces or postpones by dedup key: messages are stored whatever the others have had.';
+comment on column pgq.route.windows is 'How long a dedup key counts for each of them.';
+comment on column pgq.route.fields is
+    'Fields whose values are looked up in pgq.anchor; null: no binding is found by anchors.';
+comment on column pgq.route.patterns is
+    'Patterns with filters on other headers: those are looked up by the name of the header.';
 revoke all on table pgq.route from public;
 
+-- Several rows, so that changes of bindings in open transactions do not wait for each other. Every
+-- change adds 1 to one of them, and transactions commit one after the other: so the sum tells which
+-- changes a snapshot sees.
 create table pgq.routing (
-    version bigint not null
+    stripe  int not null,
+    version int not null,
+    constraint routing_pkey primary key (stripe)
 );
-insert into pgq.routing values (1);
-comment on table pgq.routing is 'One row: the version of all bindings together.';
+insert into pgq.routing select i, 0 from pg_catalog.generate_series(1, 8) i;
+comment on table pgq.routing is
+    'The version of all bindings together: the sum over the rows, of which a change updates one.';
 revoke all on table pgq.routing from public;

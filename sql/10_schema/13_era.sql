@@ -9,8 +9,9 @@ create table pgq.era (
     slot        smallint not null,
     number      bigint not null,
     started_at  timestamptz not null,
+    closed_xid  xid8,
+    copied_xid  xid8,
     emptied_at  timestamptz,
-    retry_at    timestamptz,
     messages    bigint,
     checksum    bigint,
     archived_at timestamptz,
@@ -19,8 +20,11 @@ create table pgq.era (
 comment on table pgq.era is 'What each slot of the ring holds; a slot never used has no row.';
 comment on column pgq.era.emptied_at is
     'When the slot was truncated; null while it holds messages.';
-comment on column pgq.era.retry_at is
-    'Emptying failed (somebody was reading): not again before this.';
+comment on column pgq.era.closed_xid is
+    'Transactions before this one may still publish into the era; null: it is the current one.';
+comment on column pgq.era.copied_xid is
+    'The transaction after which no unfinished message was left in the era: it can be truncated '
+    'when nobody reads with an older snapshot.';
 comment on column pgq.era.messages is
     'How many messages pgq.archive_next has given to be copied.';
 comment on column pgq.era.checksum is 'What tells whether a copy of them is faithful.';

@@ -1,4 +1,5 @@
-create sequence pgq.message_id;
+-- Ranks have room for ids of 49 bits.
+create sequence pgq.message_id maxvalue 562949953421311;
 comment on sequence pgq.message_id is 'Message ids: one sequence for all topics.';
 revoke all on sequence pgq.message_id from public;
 
@@ -49,7 +50,7 @@ comment on column pgq.message.reply_to is 'The topic on which the sender awaits 
 comment on column pgq.message.correlation_id is 'What ties an answer to its question.';
 comment on column pgq.message.group_key is 'Messages of one group are delivered in order.';
 comment on column pgq.message.dedup_key is
-    'A second message of the topic with this key within the queue''s window is not delivered.';
+    'A queue gets no second message of the topic with this key within its window.';
 comment on column pgq.message.deliver_at is
     'Not before this. A moment of infinity stores the message and delivers it to nobody.';
 comment on column pgq.message.expires_at is 'Not delivered after this.';

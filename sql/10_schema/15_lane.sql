@@ -5,18 +5,20 @@ create table pgq.lane (
     queue_id  int not null,
     lane_keys text[] not null,
     label     jsonb,
-    headers   jsonb,
+    document  jsonb,
     idle      xid8,
     constraint lane_pkey primary key (lane_id)
 );
 create index lane_label_idx on pgq.lane (queue_id, label);
+create index lane_queue_idx on pgq.lane (queue_id, lane_id);
 comment on table pgq.lane is
-    'The lane dictionary: which header values the ready rows of a lane share.';
+    'The lane dictionary: which values the ready rows of a lane share.';
 comment on column pgq.lane.lane_keys is
-    'The keys the label was made from; a lane of other keys than its queue''s is a mixed one.';
+    'The keys the label was made from; a lane of other keys than its queue''s can hold anything.';
 comment on column pgq.lane.label is
-    'The values in order, [] for a missing one; null: mixed values.';
-comment on column pgq.lane.headers is 'The same as a header object: what filters are tested on.';
+    'The values in order, [] for a missing or a hashed one; null: mixed values.';
+comment on column pgq.lane.document is
+    'The same as a message: what filters are tested on.';
 comment on column pgq.lane.idle is
     'Null: in use. 0: found empty, no longer given to publishers. Else: to be removed when all '
     'transactions before this one have ended.';

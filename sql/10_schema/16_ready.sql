@@ -7,6 +7,9 @@ create table pgq.ready (
     xid        xid8 not null,
     expires_at timestamptz,
     grouped    boolean not null,
+    suspect    boolean not null default false,
+    hash       int,
+    unmatched_by bigint,
     failures   jsonb,
     ids        int8multirange not null
 ) with (
@@ -14,8 +17,12 @@ create table pgq.ready (
 );
 create index ready_rank_idx on pgq.ready (queue_id, rank);
 create index ready_lane_idx on pgq.ready (lane_id, rank) where lane_id is not null;
+create index ready_hash_idx on pgq.ready (queue_id, hash, rank) where hash is not null;
 create index ready_xid_idx on pgq.ready (queue_id, xid);
-create index ready_expires_idx on pgq.ready (expires_at) where expires_at is not null;
+create index ready_expires_idx on pgq.ready (queue_id, expires_at)
+    where expires_at is not null;
+-- Where many rows have expired, claims find the others by this index: see _past_expired.
+create index ready_lasting_idx on pgq.ready (queue_id, rank) where expires_at is null;
 comment on table pgq.ready is
     'What can be claimed: rows that are inserted and deleted, never updated.';
 comment on column pgq.ready.lane_id is
@@ -24,8 +31,16 @@ comment on column pgq.ready.rank is
     'Delivery order, ascending: priority, then what was tried before, then the lowest id.';
 comment on column pgq.ready.attempt is 'Deliveries so far.';
 comment on column pgq.ready.size is 'How many ids the set holds.';
-comment on column pgq.ready.xid is 'Who made the row: lets a filter skip what it has looked at.';
+comment on column pgq.ready.xid is
+    'The transaction that made the row: a claim finds by it what an earlier scan could not see.';
 comment on column pgq.ready.grouped is 'The row is the head of an ordering group.';
+comment on column pgq.ready.suspect is
+    'A lease of these ids has timed out: the row is delivered without any other.';
+comment on column pgq.ready.hash is
+    'Hash of the value that all ids have in the hashed lane key of their lane; 0: an array or an '
+    'object on the way; null: the lane has no such key.';
+comment on column pgq.ready.unmatched_by is
+    'A filter that has tested every id of the row and matches none; null: not known.';
 comment on column pgq.ready.failures is
     'What went wrong before: an array with an object per attempt.';
 revoke all on table pgq.ready from public;

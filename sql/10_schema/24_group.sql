@@ -14,9 +14,12 @@ create table pgq.group_line (
     group_key  text not null,
     message_id bigint not null,
     failures   jsonb,
+    due_at     timestamptz,
     constraint group_line_pkey primary key (queue_id, group_key, message_id)
 );
 comment on table pgq.group_line is 'The messages of ordering groups that wait for their turn.';
+comment on column pgq.group_line.due_at is
+    'When the message is to be delivered at the earliest; null: as it was published.';
 revoke all on table pgq.group_line from public;
 
 create table pgq.group_stall (

@@ -1,12 +1,15 @@
 create table pgq.handled (
     handled_id bigint generated always as identity,
+    role       text not null,
     handler    text not null,
     message_id bigint not null,
     handled_at timestamptz not null,
-    constraint handled_pkey primary key (handler, message_id)
+    constraint handled_pkey primary key (role, handler, message_id)
 );
-create index handled_order_idx on pgq.handled (handler, handled_id);
+create index handled_order_idx on pgq.handled (role, handler, handled_id);
 create index handled_at_idx on pgq.handled (handled_at);
 comment on table pgq.handled is
     'Which messages a handler has seen: the newest, a ring per handler.';
+comment on column pgq.handled.role is
+    'Whose handler it is: the role that called pgq.seen; empty: the owner.';
 revoke all on table pgq.handled from public;

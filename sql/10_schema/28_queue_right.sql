@@ -10,14 +10,14 @@ comment on domain pgq.caller is
 -- Nobody needs it to call a function. With it one could store values, to be used by another role.
 revoke all on type pgq.caller from public;
 
+-- No foreign key: when a role drops a queue, maintain() takes away the rights to it and their
+-- privileges, because whoever changes privileges keeps others from it until its transaction ends.
 create table pgq.queue_right (
     queue_id int not null,
     -- By oid, so that a later role of the same name inherits nothing; shown and dumped by name.
     role     regrole not null,
     "right"  text not null,
     constraint queue_right_pkey primary key (queue_id, role, "right"),
-    constraint queue_right_queue_exists foreign key (queue_id) references pgq.queue
-        on delete cascade,
     constraint queue_right_known check ("right" in ('publish', 'consume', 'admin'))
 );
 comment on table pgq.queue_right is 'What roles may do with queues: written by grant and revoke.';

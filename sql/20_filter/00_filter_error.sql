@@ -14,4 +14,3 @@ end
 $$;
 comment on function pgq._filter_error(text, text, text) is
     'Raises QU004 with the place in the document as DETAIL and the cure as HINT.';
-revoke all on function pgq._filter_error(text, text, text) from public;

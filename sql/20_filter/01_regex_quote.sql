@@ -5,4 +5,3 @@ language sql immutable strict parallel safe
 return pg_catalog.regexp_replace(literal, '([][\\.^$*+?(){}|])', '\\\1', 'g');
 comment on function pgq._regex_quote(text) is
     'Escapes the characters that mean something in a regular expression.';
-revoke all on function pgq._regex_quote(text) from public;

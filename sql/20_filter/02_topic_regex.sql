@@ -45,4 +45,3 @@ end
 $$;
 comment on function pgq._topic_regex(text) is
     'The regular expression of a topic pattern: * is one word, # is zero or more words.';
-revoke all on function pgq._topic_regex(text) from public;

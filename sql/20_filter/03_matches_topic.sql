@@ -7,4 +7,3 @@ return topic operator(pg_catalog.~) pgq._topic_regex(pattern);
 comment on function pgq.matches_topic(text, text) is
     'Whether the topic matches the pattern: * is exactly one word, # is zero or more words,
 words are separated by dots, case matters. An impossible pattern is refused with QU004.';
-revoke all on function pgq.matches_topic(text, text) from public;

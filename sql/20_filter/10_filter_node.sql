@@ -9,4 +9,3 @@ return case when value is null
     end;
 comment on function pgq._filter_node(text, text, text[], jsonb) is
     'A leaf of the syntax tree of a filter: {"op", "in", "path", "value"}.';
-revoke all on function pgq._filter_node(text, text, text[], jsonb) from public;

@@ -9,4 +9,3 @@ return case
         then tree operator(pg_catalog.->) 'of'
     else pg_catalog.jsonb_build_object('op', 'not', 'of', tree) end;
 comment on function pgq._filter_negate(jsonb) is 'The complement of a tree, simplified.';
-revoke all on function pgq._filter_negate(jsonb) from public;

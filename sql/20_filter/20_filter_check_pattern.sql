@@ -9,7 +9,6 @@ as $$
 declare
     v_pattern text := pattern #>> '{}';
     v_limit int := case when operator in ('regex', 'iregex') then 512 else 1024 end;
-    v_regex text;
     v_reason text;
 begin
     if jsonb_typeof(pattern) is distinct from 'string' then
@@ -18,15 +17,24 @@ begin
     elsif length(v_pattern) > v_limit then
         perform pgq._filter_error('the pattern is too long', at,
             format('A pattern has at most %s characters.', v_limit));
-    elsif operator in ('prefix', 'substr') then
+    elsif operator in ('like', 'ilike', 'wildcard') then
+        if pgq._filter_pattern(operator, v_pattern) is null then
+            perform pgq._filter_error('the pattern has a stray backslash', at, case operator
+                when 'wildcard' then E'Write \\* for a star and \\\\ for a backslash.'
+                else E'Write \\\\ for a backslash, \\% and \\_ for the characters % and _.' end);
+        elsif length(regexp_replace(v_pattern, case operator when 'wildcard'
+                then E'\\\\.|[^*]|\\*+$' else E'\\\\.|[^%_]|%+$' end, '', 'g')) > 12 then
+            perform pgq._filter_error('the pattern has too many wildcards', at,
+                'A pattern has at most 12 wildcards before its end.');
+        end if;
         return;
-    elsif operator in ('regex', 'iregex') and v_pattern ~ E'^(?:[^\\\\]|\\\\[^1-9])*\\\\[1-9]' then
-        perform pgq._filter_error('back-references are not supported', at,
-            E'Write the regular expression without \\1 to \\9.');
+    elsif operator not in ('regex', 'iregex', 'topic') then
+        return;
+    elsif operator <> 'topic' then
+        perform pgq._filter_check_regex(v_pattern, at);
     end if;
     begin
-        v_regex := pgq._filter_pattern(operator, v_pattern);
-        perform '' ~ v_regex;
+        perform '' ~ pgq._filter_pattern(operator, v_pattern);
     exception
         when sqlstate 'QU004' then
             get stacked diagnostics v_reason = pg_exception_hint;
@@ -35,13 +43,7 @@ begin
             perform pgq._filter_error('the pattern does not compile', at,
                 'PostgreSQL says: ' || sqlerrm || '.');
     end;
-    if v_regex is null then
-        perform pgq._filter_error('the pattern has a stray backslash', at, case operator
-            when 'wildcard' then E'Write \\* for a star and \\\\ for a backslash.'
-            else E'Write \\\\ for a backslash, \\% and \\_ for the characters % and _.' end);
-    end if;
 end
 $$;
 comment on function pgq._filter_check_pattern(text, jsonb, text) is
     'Validates the operand of a text operator; QU004 if it cannot be used.';
-revoke all on function pgq._filter_check_pattern(text, jsonb, text) from public;

@@ -37,4 +37,3 @@ end
 $$;
 comment on function pgq._filter_moment(jsonb, text) is
     'A timestamp or {"$now": interval} as a number that can be compared; QU004 if it is neither.';
-revoke all on function pgq._filter_moment(jsonb, text) from public;

@@ -6,4 +6,3 @@ return pgq._filter_combine('and',
     array[pgq._filter_node('some', scope, path), pgq._filter_negate(tree)]);
 comment on function pgq._filter_unless(text, text[], jsonb) is
     'The tree of a negative operator: missing and null fail it, as they fail the positive one.';
-revoke all on function pgq._filter_unless(text, text[], jsonb) from public;

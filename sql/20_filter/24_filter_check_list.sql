@@ -22,4 +22,3 @@ end
 $$;
 comment on function pgq._filter_check_list(jsonb, boolean, text) is
     'Validates a list operand; QU004 if it cannot be used.';
-revoke all on function pgq._filter_check_list(jsonb, boolean, text) from public;

@@ -26,10 +26,11 @@ begin
         end if;
     end if;
     foreach v_key in array v_keys loop
-        if v_key !~ '^[a-zA-Z][a-zA-Z0-9_-]*$' then
+        if v_key = '' or v_key like '$%' then
             perform pgq._filter_error('invalid key ' || left(to_json(v_key)::text, 64), at,
-                'A key is a letter, then letters, digits, _ and -. '
-                'Write any other as {"$path": ["payload", "a.b"], "$eq": ...}.');
+                'Dots separate keys; a key is not empty and does not begin with $. Write any other '
+                'as ' || case when scope is null then '{"$path": ["payload", "a.b"], "$eq": ...}.'
+                    else '{"$path": ["a.b"], "$eq": ...}: in a block $path is relative to it.' end);
         elsif length(v_key) > 128 then
             perform pgq._filter_error('the key is too long', at,
                 'A key has at most 128 characters.');
@@ -41,4 +42,3 @@ end
 $$;
 comment on function pgq._filter_parse_name(text, text, text[], text) is
     'Splits and validates a field name of a filter; QU004 if it cannot be used.';
-revoke all on function pgq._filter_parse_name(text, text, text[], text) from public;

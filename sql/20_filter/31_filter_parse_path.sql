@@ -33,4 +33,3 @@ end
 $$;
 comment on function pgq._filter_parse_path(jsonb, text, text[], text) is
     'Validates the operand of $path; QU004 if it cannot be used.';
-revoke all on function pgq._filter_parse_path(jsonb, text, text[], text) from public;

@@ -27,4 +27,3 @@ end
 $$;
 comment on function pgq._filter_range(text, text[], jsonb, text) is
     'The tree of an order test; QU004 if the bounds cannot be compared.';
-revoke all on function pgq._filter_range(text, text[], jsonb, text) from public;

@@ -29,4 +29,3 @@ end
 $$;
 comment on function pgq._filter_scope(jsonb) is
     'The part of a message that a syntax tree looks at: headers, payload, content, message.';
-revoke all on function pgq._filter_scope(jsonb) from public;

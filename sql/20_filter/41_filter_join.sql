@@ -21,4 +21,3 @@ end
 $$;
 comment on function pgq._filter_join(text, text[]) is
     'Joins jsonpath conditions by && or ||.';
-revoke all on function pgq._filter_join(text, text[]) from public;

@@ -35,4 +35,3 @@ end
 $$;
 comment on function pgq._filter_equal(text, jsonb) is
     'The jsonpath condition of an item being equal to a JSON value.';
-revoke all on function pgq._filter_equal(text, jsonb) from public;

@@ -21,4 +21,3 @@ end
 $$;
 comment on function pgq._filter_contain(text, jsonb) is
     'The jsonpath condition of an item containing a JSON value.';
-revoke all on function pgq._filter_contain(text, jsonb) from public;

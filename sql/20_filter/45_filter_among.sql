@@ -21,4 +21,3 @@ end
 $$;
 comment on function pgq._filter_among(jsonb) is
     'The jsonpath condition of an item being one of several scalars.';
-revoke all on function pgq._filter_among(jsonb) from public;

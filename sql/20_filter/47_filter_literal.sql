@@ -6,4 +6,3 @@ return case pg_catalog.jsonb_typeof(value)
     when 'object' then '$"now" + (' || (value operator(pg_catalog.->>) 'now') || ')'
     else value::text end;
 comment on function pgq._filter_literal(jsonb) is 'The jsonpath literal of a bound.';
-revoke all on function pgq._filter_literal(jsonb) from public;

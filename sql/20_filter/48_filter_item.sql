@@ -1,7 +1,6 @@
--- The condition of a leaf on one item. In strict mode a wrong type is unknown, which the caller
--- turns into false; in lax mode the type is checked first, or arrays would be looked into.
-create or replace function pgq._filter_item(
-    operator text, value jsonb, item text, strict_mode boolean)
+-- The condition of a leaf on one item: true or false, never unknown. The type is checked first, or
+-- lax mode would look into arrays.
+create or replace function pgq._filter_item(operator text, value jsonb, item text)
 returns text
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -14,20 +13,14 @@ begin
         when 'exists' then
             return format('exists(%s)', item);
         when 'some' then
-            return item || case when strict_mode then ' != null' else '.type() != "null"' end;
+            return item || '.type() != "null"';
         when 'type' then
             return format('%s.type() == %s', item, value);
         when 'eq' then
-            return case when strict_mode then format('%s == %s', item, value)
-                else pgq._filter_equal(item, value) end;
+            return pgq._filter_equal(item, value);
         when 'in' then
-            if strict_mode and jsonb_array_length(value) <= 3 then
-                return '(' || (select string_agg(format('%s == %s', item, v.value), ' || ')
-                    from jsonb_array_elements(value) as v (value)) || ')';
-            end if;
-            return format(case when strict_mode then 'exists(%s ? (%s))'
-                else '(%1$s.type() != "array" && exists(%1$s ? (%2$s)))' end,
-                item, pgq._filter_among(value));
+            return format('(%1$s.type() != "array" && exists(%1$s ? (%2$s)))', item,
+                pgq._filter_among(value));
         when 'all' then
             return pgq._filter_join('&&', format('%s.type() == "array"', item)
                 || array(select format('exists(%s ? (%s))', item, pgq._filter_equal('@', e.value))
@@ -36,7 +29,7 @@ begin
             return format('(%1$s.type() == "array" && %1$s.size() == %2$s)', item, value);
         when 'elem' then
             return format('(%1$s.type() == "array" && exists(%1$s ? (%2$s)))', item,
-                pgq._filter_condition(value, 'item', false));
+                pgq._filter_condition(value, 'item'));
         when 'contains' then
             -- the one exception of @>: an array contains a scalar that is one of its elements
             v_condition := pgq._filter_contain(item, value);
@@ -52,13 +45,14 @@ begin
         when 'mod' then
             v_type := 'number';
             v_condition := format('%s %% %s == %s', item, value -> 0, value -> 1);
+        when 'patterns' then
+            -- the item is @ itself: several patterns stand in a list, which asks one item
+            v_condition := pgq._filter_any_text(value);
         else
             v_condition := item || pgq._filter_text(operator, value #>> '{}');
     end case;
-    return format(case when strict_mode then '(%3$s)'
-        else '(%1$s.type() == "%2$s" && %3$s)' end, item, v_type, v_condition);
+    return format('(%s.type() == "%s" && %s)', item, v_type, v_condition);
 end
 $$;
-comment on function pgq._filter_item(text, jsonb, text, boolean) is
+comment on function pgq._filter_item(text, jsonb, text) is
     'The jsonpath condition of one test on one item.';
-revoke all on function pgq._filter_item(text, jsonb, text, boolean) from public;

@@ -1,6 +1,6 @@
 -- The condition of a leaf: which items its path means, and how the test is asked of them.
 -- root is the part of the message that $ stands for, or item for @.
-create or replace function pgq._filter_leaf(leaf jsonb, root text, strict_mode boolean)
+create or replace function pgq._filter_leaf(leaf jsonb, root text)
 returns text
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -14,48 +14,51 @@ declare
         when root = 'message' then format('$."%s"', v_scope)
         when root = 'content' and v_scope = 'headers' then '$"headers"'
         else '$' end;
-    v_conditions text[] := '{}';
     v_parent text;
     v_key text;
 begin
+    if v_operator in ('any', 'each') then
+        return pgq._filter_any(leaf, v_path);
+    end if;
     for v_key in select jsonb_array_elements_text(leaf -> 'path') loop
         v_parent := v_path;
         v_path := v_path || '.' || to_json(v_key)::text;
-        v_conditions := v_conditions || format('%s.type() == "object"', v_parent);
     end loop;
     if v_parent is null then
-        return pgq._filter_item(v_operator, v_value, v_path, strict_mode);
-    elsif v_scope in ('headers', 'msg') then
-        -- the root is an object; in lax mode a step into an array would look at its elements
-        v_conditions := case when strict_mode then '{}' else v_conditions[2:] end
-            || pgq._filter_item(v_operator, v_value, v_path, strict_mode);
-        return pgq._filter_join('&&', v_conditions);
+        return pgq._filter_item(v_operator, v_value, v_path);
     end if;
-    -- payload: any element will do; a bare comparison looks into an array, one level deep, but
-    -- may be unknown, which no complement inside an item could settle
+    -- any element will do; a bare comparison looks into an array, one level deep, but may be
+    -- unknown, which no complement inside an item could settle
     case
         when root <> 'item' and v_operator = 'eq'
                 and jsonb_typeof(v_value) not in ('array', 'object') then
             return format('%s == %s', v_path, v_value);
+        when root <> 'item' and v_operator = 'in' and jsonb_array_length(v_value) <= 3 then
+            return '(' || (select string_agg(format('%s == %s', v_path, v.value), ' || ')
+                from jsonb_array_elements(v_value) as v (value)) || ')';
         when root <> 'item' and v_operator in ('like', 'ilike', 'prefix', 'suffix', 'substr',
-                'ieq', 'wildcard', 'topic', 'regex', 'iregex') then
+                'ieq', 'wildcard', 'topic', 'regex', 'iregex', 'cidr') then
             return v_path || pgq._filter_text(v_operator, v_value #>> '{}');
+        when root <> 'item' and v_operator = 'range'
+                and (select count(*) from jsonb_object_keys(v_value)) = 1 then
+            return v_path || (select case b.key when 'gt' then ' > ' when 'gte' then ' >= '
+                when 'lt' then ' < ' else ' <= ' end || pgq._filter_literal(b.value)
+                from jsonb_each(v_value) as b);
         when v_operator in ('exists', 'some', 'type') then
-            return pgq._filter_item(v_operator, v_value, v_path, false);
+            return pgq._filter_item(v_operator, v_value, v_path);
         when v_operator in ('all', 'size', 'elem') or (v_operator in ('eq', 'contains')
                 and jsonb_typeof(v_value) = 'array') then
             return format('exists(%s ? (@.type() == "object" && %s))', v_parent, pgq._filter_item(
-                v_operator, v_value, '@.' || to_json(v_key)::text, false));
+                v_operator, v_value, '@.' || to_json(v_key)::text));
         when v_operator = 'in' then
             return format('exists(%s ? (%s))', v_path, pgq._filter_among(v_value));
         when v_operator = 'contains' then
             return format('exists(%s ? (%s))', v_path, pgq._filter_contain('@', v_value));
         else
             return format('exists(%s ? (%s))', v_path,
-                pgq._filter_item(v_operator, v_value, '@', false));
+                pgq._filter_item(v_operator, v_value, '@'));
     end case;
 end
 $$;
-comment on function pgq._filter_leaf(jsonb, text, boolean) is
+comment on function pgq._filter_leaf(jsonb, text) is
     'The jsonpath condition of a leaf of the syntax tree.';
-revoke all on function pgq._filter_leaf(jsonb, text, boolean) from public;

@@ -14,11 +14,11 @@ begin
                     with ordinality as v (value, position))
         when tree ->> 'op' in ('in', 'all', 'mod') then tree -> 'value'
         when tree ->> 'op' = 'range' then jsonb_path_query_array(tree, 'strict $."value".*')
-        when tree ->> 'op' = 'elem' then pgq._filter_operands(tree -> 'value')
+        when tree ->> 'op' = 'patterns' then jsonb_path_query_array(tree, 'strict $."value"[*][1]')
+        when tree ->> 'op' in ('elem', 'each', 'any') then pgq._filter_operands(tree -> 'value')
         when tree ? 'value' then jsonb_build_array(tree -> 'value')
         else '[]' end;
 end
 $$;
 comment on function pgq._filter_operands(jsonb) is
     'The operands of a syntax tree, as one list.';
-revoke all on function pgq._filter_operands(jsonb) from public;

@@ -1,7 +1,8 @@
--- The weaker filter that looks at these header keys only: what fails it cannot match the tree.
--- final says that nothing was given up, so that whatever passes it does match.
+-- Projects a filter to these fields: what fails the result cannot match the tree. final says that
+-- nothing was given up, so that whatever passes it does match.
 create or replace function pgq._filter_weaken(
-    inout tree jsonb, keys text[], negated boolean default false, out final boolean)
+    inout tree jsonb, keys text[], negated boolean default false, prefix text default null,
+    out final boolean)
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
@@ -16,17 +17,27 @@ begin
         tree := case when negated then pgq._filter_negate(tree) else tree end;
     elsif v_operator = 'not' then
         select w.tree, w.final into tree, final
-        from pgq._filter_weaken(tree -> 'of', keys, not negated) as w;
+        from pgq._filter_weaken(tree -> 'of', keys, not negated, prefix) as w;
     elsif v_operator in ('and', 'or') then
         for v_child in select jsonb_array_elements(tree -> 'of') loop
             select w.tree, w.final into v_part
-            from pgq._filter_weaken(v_child, keys, negated) as w;
+            from pgq._filter_weaken(v_child, keys, negated, prefix) as w;
             v_parts := v_parts || v_part.tree;
             final := final and v_part.final;
         end loop;
         tree := pgq._filter_combine(
             case when negated = (v_operator = 'and') then 'or' else 'and' end, v_parts);
-    elsif tree ->> 'in' = 'headers' and tree -> 'path' ->> 0 = any (keys) then
+    elsif v_operator = 'each' then
+        -- Conditions on one object. Their complement is only known if nothing is given up.
+        select w.tree, w.final into v_part
+        from pgq._filter_weaken(
+            tree -> 'value', keys, false, pgq._filter_field(tree, prefix)) as w;
+        final := v_part.final;
+        tree := case
+            when jsonb_typeof(v_part.tree) = 'boolean' or negated and not final then 'true'::jsonb
+            when negated then pgq._filter_negate(tree)
+            else tree || jsonb_build_object('value', v_part.tree) end;
+    elsif pgq._filter_field(tree, prefix) = any (keys) then
         tree := case when negated then pgq._filter_negate(tree) else tree end;
     else
         tree := 'true';
@@ -34,6 +45,5 @@ begin
     end if;
 end
 $$;
-comment on function pgq._filter_weaken(jsonb, text[], boolean) is
-    'Weakens a syntax tree to a test of the given header keys; final if nothing was given up.';
-revoke all on function pgq._filter_weaken(jsonb, text[], boolean) from public;
+comment on function pgq._filter_weaken(jsonb, text[], boolean, text) is
+    'Projects a syntax tree to the given fields; final if nothing was given up.';

@@ -18,5 +18,3 @@ return pg_catalog.jsonb_build_object(
 comment on function pgq._message_document(jsonb, jsonb, text, int, text, text, text, text, text,
     int, timestamptz, timestamptz, bigint) is
     'A message as one JSON document: headers, payload and msg.';
-revoke all on function pgq._message_document(jsonb, jsonb, text, int, text, text, text, text, text,
-    int, timestamptz, timestamptz, bigint) from public;

@@ -23,5 +23,3 @@ return path is null or pg_catalog.jsonb_path_match(
 comment on function pgq._test_filter(jsonpath, text, jsonb, jsonb, text, int, text, text, text,
     text, text, int, timestamptz, timestamptz, bigint, timestamptz) is
     'Whether a message passes a compiled filter.';
-revoke all on function pgq._test_filter(jsonpath, text, jsonb, jsonb, text, int, text, text, text,
-    text, text, int, timestamptz, timestamptz, bigint, timestamptz) from public;

@@ -21,5 +21,3 @@ comment on function pgq.matches(jsonb, jsonb, jsonb, text, int, text, text, text
     timestamptz, timestamptz, bigint) is
     'Whether a message with these headers, payload and fields matches the filter. A missing
 published_at means now. An invalid filter is refused with QU004.';
-revoke all on function pgq.matches(jsonb, jsonb, jsonb, text, int, text, text, text, text, text,
-    int, timestamptz, timestamptz, bigint) from public;

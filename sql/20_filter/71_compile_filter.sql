@@ -19,4 +19,3 @@ comment on function pgq.compile_filter(jsonb) is
     'Shows what a filter becomes: scope (what it reads: headers, payload, content for both, message
 if its own fields too), path (the jsonpath that runs), tree (its normal form) and its operands.
 QU004 if the filter is invalid.';
-revoke all on function pgq.compile_filter(jsonb) from public;

@@ -10,6 +10,9 @@ begin
     elsif key ~ E'\\.' then
         perform pgq._filter_error('invalid key ' || left(to_json(key)::text, 64), 'key',
             'A header key has no dots; write {"$path": ["headers", "a.b"], "$eq": ...} instead.');
+    elsif key !~ '^[a-zA-Z][a-zA-Z0-9_-]*$' then
+        perform pgq._filter_error('invalid key ' || left(to_json(key)::text, 64), 'key',
+            'A header key is a letter, then letters, digits, _ and -.');
     end if;
     perform pgq._filter_parse_name(key, 'headers', '{}', 'key');
     -- these three names alone would be a scope
@@ -18,4 +21,3 @@ end
 $$;
 comment on function pgq._filter_header(text) is
     'Validates the header key of a builder and gives its field name; QU004 if it cannot be used.';
-revoke all on function pgq._filter_header(text) from public;

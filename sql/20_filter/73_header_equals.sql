@@ -16,4 +16,3 @@ end
 $$;
 comment on function pgq.header_equals(text, text) is
     'A filter for messages whose header is this text.';
-revoke all on function pgq.header_equals(text, text) from public;

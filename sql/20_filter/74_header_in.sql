@@ -16,4 +16,3 @@ end
 $$;
 comment on function pgq.header_in(text, text[]) is
     'A filter for messages whose header is one of these texts.';
-revoke all on function pgq.header_in(text, text[]) from public;

@@ -20,4 +20,3 @@ $$;
 comment on function pgq.header_not_equals(text, text, boolean) is
     'A filter for messages whose header has another value. A message without the header, or with
 null, matches only with include_missing.';
-revoke all on function pgq.header_not_equals(text, text, boolean) from public;

@@ -14,4 +14,3 @@ $$;
 comment on function pgq.header_like(text, text) is
     'A filter for messages whose header matches the pattern: % is any text, _ is one character,
 \ escapes.';
-revoke all on function pgq.header_like(text, text) from public;

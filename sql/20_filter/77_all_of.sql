@@ -14,4 +14,3 @@ end
 $$;
 comment on function pgq.all_of(jsonb[]) is
     'A filter for messages that match all of the given filters; at least two.';
-revoke all on function pgq.all_of(jsonb[]) from public;

@@ -14,4 +14,3 @@ end
 $$;
 comment on function pgq.any_of(jsonb[]) is
     'A filter for messages that match any of the given filters; at least two.';
-revoke all on function pgq.any_of(jsonb[]) from public;

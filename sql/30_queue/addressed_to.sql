@@ -16,4 +16,3 @@ comment on function pgq.addressed_to(text) is
     'A filter document for messages that are addressed to the recipient, or to nobody in '
     'particular '
     '(broadcast). Null selects everything.';
-revoke all on function pgq.addressed_to(text) from public;

@@ -8,6 +8,7 @@ as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'admin', subscriber);
     v_filter pgq.filter;
+    v_binding pgq.binding;
 begin
     if not pgq._is_owner(caller) then
         perform pgq._require_pattern(caller, pattern, pgq._pattern_regex(pattern));
@@ -17,16 +18,17 @@ begin
     end if;
     update pgq.binding b
     set filter = v_filter.document, scope = v_filter.scope, path = v_filter.path
-    where b.queue_id = v_queue.queue_id and b.pattern = alter_subscription.pattern;
+    where b.queue_id = v_queue.queue_id and b.pattern = alter_subscription.pattern
+    returning b.* into v_binding;
     if not found then
         raise exception '"%" is not subscribed to "%"', subscriber, pattern
             using errcode = 'undefined_object',
                   hint = 'Subscribe it with pgq.subscribe(subscriber, pattern, filter).';
     end if;
-    perform pgq._rerouted();
+    perform pgq._set_anchors(v_binding);
+    perform pgq._rerouted(caller);
 end
 $$;
 comment on function pgq.alter_subscription(text, text, jsonb, pgq.caller) is
     'Gives a subscription another filter, null for none. The next publish follows it; what the '
     'queue has received stays in it.';
-revoke all on function pgq.alter_subscription(text, text, jsonb, pgq.caller) from public;

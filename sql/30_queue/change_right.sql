@@ -47,4 +47,3 @@ end
 $$;
 comment on function pgq._change_right(text, name, text, boolean) is
     'Adds a right or takes it away.';
-revoke all on function pgq._change_right(text, name, text, boolean) from public;

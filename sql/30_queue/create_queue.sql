@@ -13,7 +13,16 @@ create or replace function pgq.create_queue(
     set_size int default 100,
     journal text default 'all',
     on_dead text default 'release',
-    suggestions boolean default false
+    suggestions boolean default false,
+    max_leased int default null,
+    rate text default null,
+    burst int default null,
+    lane_max_leased int default null,
+    lane_rate text default null,
+    lane_burst int default null,
+    fair boolean default false,
+    max_lease interval default '3600 days',
+    dedup text default 'keep'
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -21,9 +30,11 @@ as $$
 declare
     v_wanted pgq.queue;
     v_present pgq.queue;
+    v_limits pgq.queue_limit;
 begin
     perform pgq._check_topic(create_queue.name);
-    v_wanted.lane_keys := nullif(create_queue.lane_keys, '{}');
+    v_wanted.auto_lanes := coalesce(create_queue.lane_keys = '{auto}', false);
+    v_wanted.lane_keys := pgq._lane_keys(create_queue.lane_keys, null);
     v_wanted.lease := create_queue.lease;
     v_wanted.max_attempts := create_queue.max_attempts;
     v_wanted.backoff := create_queue.backoff;
@@ -36,28 +47,45 @@ begin
     v_wanted.journal := create_queue.journal;
     v_wanted.on_dead := create_queue.on_dead;
     v_wanted.suggestions := create_queue.suggestions;
+    v_wanted.max_lease := create_queue.max_lease;
+    v_wanted.dedup := create_queue.dedup;
     perform pgq._check_policy(v_wanted);
+    v_wanted.queue_id := 0;  -- of no queue yet
+    v_limits := pgq._limits(
+        v_wanted, max_leased, rate, burst, lane_max_leased, lane_rate, lane_burst, fair);
+    v_wanted.limited := v_limits.queue_id is not null;
 
-    insert into pgq.queue (name, lane_keys, lease, max_attempts, backoff, max_backoff, retention,
-                           mode, dedup_window, on_expiry, set_size, journal, on_dead, suggestions)
-    values (create_queue.name, v_wanted.lane_keys, v_wanted.lease, v_wanted.max_attempts,
-            v_wanted.backoff, v_wanted.max_backoff, v_wanted.retention, v_wanted.mode,
-            v_wanted.dedup_window, v_wanted.on_expiry, v_wanted.set_size,
-            v_wanted.journal, v_wanted.on_dead, v_wanted.suggestions)
+    insert into pgq.queue (name, lane_keys, auto_lanes, lease, max_attempts, backoff, max_backoff,
+                           retention, mode, dedup_window, on_expiry, set_size, journal, on_dead,
+                           suggestions, limited, max_lease, dedup)
+    values (create_queue.name, v_wanted.lane_keys, v_wanted.auto_lanes, v_wanted.lease,
+            v_wanted.max_attempts, v_wanted.backoff, v_wanted.max_backoff, v_wanted.retention,
+            v_wanted.mode, v_wanted.dedup_window, v_wanted.on_expiry, v_wanted.set_size,
+            v_wanted.journal, v_wanted.on_dead, v_wanted.suggestions, v_wanted.limited,
+            v_wanted.max_lease, v_wanted.dedup)
     on conflict on constraint queue_name_unique do nothing
     returning * into v_present;
 
     if v_present.queue_id is null then
         select q.* into v_present from pgq.queue q where q.name = create_queue.name;
         v_wanted.queue_id := v_present.queue_id;
+        if v_wanted.limited then
+            v_limits.queue_id := v_present.queue_id;
+        end if;
         v_wanted.name := v_present.name;
         v_wanted.lanes_full := v_present.lanes_full;
         v_wanted.unlaned_rows := v_present.unlaned_rows;
         v_wanted.unlaned_xid := v_present.unlaned_xid;
+        v_wanted.unlaned_rank := v_present.unlaned_rank;
+        v_wanted.lane_keys := pgq._lane_keys(create_queue.lane_keys, v_present.lane_keys);
         v_wanted.paused := v_present.paused;
-        v_wanted.signal := v_present.signal;
+        v_wanted.channel := v_present.channel;
+        v_wanted.secret := v_present.secret;
         v_wanted.created_at := v_present.created_at;
-        if v_present is distinct from v_wanted then
+        if v_present is distinct from v_wanted
+           or v_wanted.limited and v_limits is distinct from (select l from pgq.queue_limit l
+                                         where l.queue_id = v_present.queue_id)
+        then
             raise exception 'queue "%" exists with another policy', create_queue.name
                 using errcode = 'QU002',
                       hint = 'Change it with pgq.alter_queue, or create it as it is.';
@@ -74,16 +102,17 @@ begin
 
     insert into pgq.binding (queue_id, pattern, counted)
     values (v_present.queue_id, create_queue.name, false);
+    if v_present.limited then
+        perform pgq._set_limits(v_present.queue_id, v_limits);
+    end if;
     perform pgq._rerouted();
     return true;
 end
 $$;
 comment on function pgq.create_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
-    text, text, boolean) is
+    text, text, boolean, int, text, int, int, text, int, boolean, interval, text) is
     'Creates a queue that receives the topic of its name. Returns false if it exists with the same '
-    'policy; raises QU002 if it exists with another.';
-revoke all on function pgq.create_queue(
-    text, text[], interval, int, interval, interval, interval, text, interval, text, int,
-    text, text, boolean)
-    from public;
+    'policy; raises QU002 if it exists with another. Limits: max_leased messages under way at a '
+    'time; rate, such as 100/min, with a burst (a tenth of it unless given); lane_max_leased and '
+    'lane_rate for each lane; fair lets the lanes take turns.';

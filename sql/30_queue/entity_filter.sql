@@ -14,9 +14,11 @@ declare
     v_recipients jsonb := pgq._entity_test('msg.recipient', to_filter, to_filter_types);
     v_addressed jsonb := coalesce(v_recipients, '[]');
 begin
-    -- Recipients and broadcast widen each other; senders narrow the result.
-    if broadcast_filter then
-        v_addressed := v_addressed || '[{"msg.recipient": {"$isNull": true}}]'::jsonb;
+    -- Recipients and broadcast widen each other; senders narrow the result. A list of recipients
+    -- leaves broadcasts out by itself.
+    if broadcast_filter or (not broadcast_filter and v_recipients is null) then
+        v_addressed := v_addressed || jsonb_build_array(
+            jsonb_build_object('msg.recipient', jsonb_build_object('$isNull', broadcast_filter)));
     end if;
     return case when v_senders is null then '{}'
                 else jsonb_build_object('$and', jsonb_build_array(
@@ -27,7 +29,6 @@ end
 $$;
 comment on function pgq.entity_filter(text[], text[], boolean, text[], text[]) is
     'A filter document from lists of senders and recipients; each type is exact (default) or '
-    'regex. '
-    'A sender of the list and, if given, a recipient of the list or (broadcast) none at all. '
-    'Without recipients and broadcast any recipient will do.';
-revoke all on function pgq.entity_filter(text[], text[], boolean, text[], text[]) from public;
+    'regex. A sender of the list and, if given, a recipient of the list or (broadcast_filter) none '
+    'at all. '
+    'Null is no condition. broadcast_filter => false leaves out messages without a recipient.';

@@ -12,8 +12,12 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Give one type, exact or regex, for each pattern; or none for all exact.';
     end if;
-    if patterns is null or patterns = '{}' then
+    if patterns is null then
         return null;
+    elsif patterns = '{}' then
+        raise exception 'a list of patterns is empty'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Leave the list out to let everybody through.';
     end if;
     if array_position(patterns, null) is not null then
         raise exception 'a list of patterns must not contain null'
@@ -34,4 +38,3 @@ begin
 end
 $$;
 comment on function pgq._entity_test(text, text[], text[]) is 'The alternatives for one field.';
-revoke all on function pgq._entity_test(text, text[], text[]) from public;

@@ -12,4 +12,3 @@ comment on function pgq.grant_queue(text, name, text) is
     'queue receives. consume: to claim from it and to look at it. admin: both, and to alter, '
     'pause, subscribe, replay, discard and drop it. The role also gets the privileges that it '
     'needs to call the functions of that right. False if it has the right.';
-revoke all on function pgq.grant_queue(text, name, text) from public;

@@ -9,4 +9,3 @@ begin
 end
 $$;
 comment on function pgq._lock_rights() is 'Lets changes of rights wait for each other.';
-revoke all on function pgq._lock_rights() from public;

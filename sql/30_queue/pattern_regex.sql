@@ -22,4 +22,3 @@ end
 $$;
 comment on function pgq._pattern_regex(text) is
     'The regular expression of a topic pattern; null for a plain topic.';
-revoke all on function pgq._pattern_regex(text) from public;

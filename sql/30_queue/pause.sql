@@ -15,4 +15,3 @@ $$;
 comment on function pgq.pause(text, pgq.caller) is
     'Stops delivery: claims return nothing until resume. Publishing and acknowledging go on. '
     'False if the queue was paused already.';
-revoke all on function pgq.pause(text, pgq.caller) from public;

@@ -24,4 +24,3 @@ end
 $$;
 comment on function pgq._require_pattern(name, text, text) is
     'Raises 42501 unless the caller administers a queue that receives what the pattern stands for.';
-revoke all on function pgq._require_pattern(name, text, text) from public;

@@ -18,4 +18,3 @@ end
 $$;
 comment on function pgq.resume(text, pgq.caller) is
     'Lets a paused queue deliver again. False if it was not paused.';
-revoke all on function pgq.resume(text, pgq.caller) from public;

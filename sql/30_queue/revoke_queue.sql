@@ -11,4 +11,3 @@ comment on function pgq.revoke_queue(text, name, text) is
     'Takes a right to a queue away from a role, and the privileges that it needs no more. What it '
     'has by another right or as a member of another role it keeps. False if it does not have '
     'the right.';
-revoke all on function pgq.revoke_queue(text, name, text) from public;

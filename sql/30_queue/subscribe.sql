@@ -16,6 +16,8 @@ declare
     v_regex text := pgq._pattern_regex(pattern);
     v_filter pgq.filter;
     v_binding pgq.binding;
+    v_past boolean := since is not null or since_id is not null;
+    v_locked boolean := false;
 begin
     perform pgq._check_topic(subscriber);
     if not pgq._is_owner(caller) then
@@ -25,18 +27,27 @@ begin
     if filter is not null and filter <> '{}' then
         v_filter := pgq._find_filter(filter, null);
     end if;
-    if since is not null or since_id is not null then
+    if v_past and pgq._is_owner(caller) and not exists (
+        select from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
+        where q.name = subscriber and b.pattern = subscribe.pattern)
+    then
         -- Waits for publishers in flight, who do not know the binding yet, and holds up new ones:
-        -- what is in the log then, and only that, has to be added by hand.
+        -- what is in the log then, and only that, has to be added by hand. Others than the owner
+        -- leave it to maintain(): their transactions may stay open.
         lock table pgq.message in share row exclusive mode;
+        v_locked := true;
     end if;
     insert into pgq.queue (name) values (subscriber)
     on conflict on constraint queue_name_unique do nothing;
     v_queue := pgq._queue(subscriber);
 
-    insert into pgq.binding (queue_id, pattern, regex, filter, scope, path)
+    insert into pgq.binding (queue_id, pattern, regex, filter, scope, path, pending, since,
+                             since_id)
     values (v_queue.queue_id, subscribe.pattern, v_regex, v_filter.document, v_filter.scope,
-            v_filter.path)
+            v_filter.path, v_past and not v_locked,
+            case when subscribe.since is not null then least(subscribe.since, pgq.now()) end,
+            case when subscribe.since_id is not null then
+                least(subscribe.since_id, 1 + pg_sequence_last_value('pgq.message_id')) end)
     on conflict on constraint binding_queue_pattern_unique do nothing
     returning * into v_binding;
     if v_binding.binding_id is null then
@@ -48,8 +59,14 @@ begin
         end if;
         return false;
     end if;
-    perform pgq._rerouted();
-    if since is not null or since_id is not null then
+    perform pgq._set_anchors(v_binding);
+    if v_binding.pending then
+        raise notice 'the subscription begins with the next maintenance'
+            using hint = 'It misses nothing. pgq.maintain() adds what the log has.';
+        return true;
+    end if;
+    perform pgq._rerouted(caller);
+    if v_past then
         perform pgq._backfill(v_queue, v_binding, since, since_id);
     end if;
     return true;
@@ -59,7 +76,5 @@ comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.ca
     'Lets the queue named subscriber (made if new) receive the topics that match the pattern: '
     'words separated by dots, * is one word, # is any number of words. A filter is evaluated once, '
     'when a message is published. Starts with the next message, or with what the log still has '
-    'since a time or a message id; publishing waits while those are added. False if the '
-    'subscription is there already.';
-revoke all on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.caller)
-    from public;
+    'since a time or a message id. Publishing waits while those are added; for others than the '
+    'owner the next pgq.maintain() does it. False if the subscription is there already.';

@@ -11,4 +11,3 @@ begin
 end
 $$;
 comment on function pgq._sweep_rights() is 'Forgets the rights of roles that cannot use them.';
-revoke all on function pgq._sweep_rights() from public;

@@ -14,10 +14,9 @@ begin
     if not found then
         return false;
     end if;
-    perform pgq._rerouted();
+    perform pgq._rerouted(caller);
     return true;
 end
 $$;
 comment on function pgq.unsubscribe(text, text, pgq.caller) is
     'Ends a subscription: what the queue has received stays in it. False if there was none.';
-revoke all on function pgq.unsubscribe(text, text, pgq.caller) from public;

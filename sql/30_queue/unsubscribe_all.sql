@@ -16,11 +16,10 @@ begin
     where q.name = subscriber and b.queue_id = q.queue_id and b.counted;
     get diagnostics v_count = row_count;
     if v_count > 0 then
-        perform pgq._rerouted();
+        perform pgq._rerouted(caller);
     end if;
     return v_count;
 end
 $$;
 comment on function pgq.unsubscribe_all(text, pgq.caller) is
     'Ends all subscriptions of a queue and returns how many there were.';
-revoke all on function pgq.unsubscribe_all(text, pgq.caller) from public;

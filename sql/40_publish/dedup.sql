@@ -1,29 +1,82 @@
--- True if this message is the first of its topic with the key, within the window.
-create or replace function pgq._first_of_key(topic text, dedup_key text, message_id bigint)
-returns boolean
+-- The queues for which this message is the first of its topic with the key, each within its own
+-- window; but for those that replace or postpone: see _settle_keys. A window of zero keeps nothing
+-- away.
+create or replace function pgq._take_key(topic text, dedup_key text, message_id bigint)
+returns int[]
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_window interval;
+    v_route pgq.route := pgq._route_of(topic);
     v_now timestamptz := pgq.now();
+    v_queues int[];
 begin
-    select r.dedup_window into v_window from pgq.route r
-    where r.topic = _first_of_key.topic and r.version = (select s.version from pgq.routing s)
-    limit 1;
-    if not found then
-        select r.dedup_window into v_window from pgq._learn_route(topic) r;
-    end if;
-    -- Waits for another transaction that publishes the key, until it is known who was first.
-    insert into pgq.dedup as d (topic, dedup_key, message_id, until)
-    values (_first_of_key.topic, _first_of_key.dedup_key, _first_of_key.message_id,
-            v_now + v_window)
-    on conflict on constraint dedup_pkey do update
-    set message_id = excluded.message_id, until = excluded.until
-    where d.until <= v_now or d.message_id = excluded.message_id;
-    return found;
+    with taken as (
+        -- Waits for another transaction that publishes the key, until it is known who was first.
+        insert into pgq.dedup as d (queue_id, topic, dedup_key, message_id, until)
+        select u.queue_id, _take_key.topic, _take_key.dedup_key, _take_key.message_id,
+               v_now + u.span
+        from pgq._receivers(v_route) u
+        order by u.queue_id
+        on conflict on constraint dedup_pkey do update
+        set message_id = excluded.message_id, until = excluded.until
+        where d.until <= v_now or d.message_id = excluded.message_id
+        returning d.queue_id
+    )
+    select coalesce(array_agg(t.queue_id), '{}') into v_queues from taken t;
+    return v_queues;
 end
 $$;
-comment on function pgq._first_of_key(text, text, bigint) is
-    'True if the message is the first of its topic with this dedup key.';
-revoke all on function pgq._first_of_key(text, text, bigint) from public;
+comment on function pgq._take_key(text, text, bigint) is
+    'The queues for which the message is the first of its topic with this dedup key.';
+
+-- Those of the given messages of the log that a queue does not get, because it has had their dedup
+-- key; a queue of null: none of its queues gets the message.
+create or replace function pgq._duplicates(ids bigint[])
+returns table (message_id bigint, queue_id int)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_message record;
+    v_route pgq.route;
+    v_queues int[];
+begin
+    -- Everybody takes keys in one order, so that two batches cannot wait for each other.
+    for v_message in
+        select m.id, m.topic, m.dedup_key from unnest(_duplicates.ids) i
+        join pgq.message m on m.id = i order by m.topic, m.dedup_key, m.id
+    loop
+        v_queues := pgq._take_key(v_message.topic, v_message.dedup_key, v_message.id);
+        v_route := pgq._route_of(v_message.topic);
+        if v_queues = '{}' and not v_route.replacing then
+            return query select v_message.id, null::int;
+        else
+            return query
+                select v_message.id, u.queue_id from pgq._receivers(v_route) u
+                where u.queue_id <> all (v_queues);
+        end if;
+    end loop;
+end
+$$;
+comment on function pgq._duplicates(bigint[]) is
+    'Messages that a queue does not get, because it has had their dedup key.';
+
+-- The ids without those that the queue has had; those and their queues run in parallel.
+create or replace function pgq._without(
+    ids bigint[], had bigint[], queues int[], queue_id int
+) returns bigint[]
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array(
+        select unnest(ids)
+        except
+        select u.id from unnest(had, queues) u (id, queue_id)
+        where u.queue_id = _without.queue_id
+        order by 1);
+end
+$$;
+comment on function pgq._without(bigint[], bigint[], int[], int) is
+    'The ids without those that the queue has had.';

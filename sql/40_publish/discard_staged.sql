@@ -14,4 +14,3 @@ end
 $$;
 comment on function pgq.discard_staged(uuid[]) is
     'Forgets the messages that were staged under these tokens. Returns how many.';
-revoke all on function pgq.discard_staged(uuid[]) from public;

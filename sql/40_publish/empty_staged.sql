@@ -29,4 +29,3 @@ end
 $$;
 comment on function pgq._empty_staged(uuid[]) is
     'Empties the staging table, if nothing but these tokens is in it.';
-revoke all on function pgq._empty_staged(uuid[]) from public;

@@ -1,4 +1,5 @@
--- The message that has the dedup key: this one if it is the first, else the one that was.
+-- This message, if a queue gets it: for that queue it is the first with its dedup key. Else the
+-- message that was. Queues that replace or postpone get it in any case.
 create or replace function pgq._key_owner(topic text, dedup_key text, message_id bigint)
 returns bigint
 language plpgsql volatile
@@ -8,10 +9,14 @@ as $$
 declare
     v_first bigint;
 begin
-    while not pgq._first_of_key(topic, dedup_key, message_id) loop
-        select d.message_id into v_first from pgq.dedup d
+    while pgq._take_key(topic, dedup_key, message_id) = '{}'
+        and not (pgq._route_of(topic)).replacing
+    loop
+        select max(d.message_id) into v_first
+        from pgq._receivers(pgq._route_of(_key_owner.topic)) u
+        join pgq.dedup d on d.queue_id = u.queue_id
         where d.topic = _key_owner.topic and d.dedup_key = _key_owner.dedup_key;
-        if found then
+        if v_first is not null then
             return v_first;
         end if;
         -- Its time has passed, and it was forgotten meanwhile.
@@ -20,4 +25,3 @@ begin
 end
 $$;
 comment on function pgq._key_owner(text, text, bigint) is 'The message that has the dedup key.';
-revoke all on function pgq._key_owner(text, text, bigint) from public;

@@ -3,7 +3,10 @@ create or replace function pgq.publish_staged(
     tokens uuid[],
     size bigint default null,
     writer text default null,
-    epoch bigint default null
+    epoch bigint default null,
+    query text default null,
+    anew boolean default false,
+    caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -14,35 +17,23 @@ set jit = off
 as $$
 declare
     v_count bigint;
-    v_epoch bigint;
     v_token uuid;
     v_size bigint;
     v_first int;
     v_last int;
+    v_publisher text;
 begin
+    if not pgq._is_owner(caller) then
+        v_publisher := caller::text;  -- the trigger asks for its rights
+    end if;
     if (writer is null) <> (epoch is null) then
         raise exception 'writer and epoch belong together'
             using errcode = 'invalid_parameter_value',
                   hint = 'Give both, so that the same epoch is published once, or none of them.';
     end if;
-    if writer is not null then
-        insert into pgq.writer as w (writer, epoch, size, published_at)
-        values (publish_staged.writer, publish_staged.epoch, 0, pgq.now())
-        on conflict on constraint writer_pkey do update
-        set epoch = excluded.epoch, published_at = excluded.published_at
-        where w.epoch < excluded.epoch;
-        if not found then
-            select w.epoch into v_epoch from pgq.writer w where w.writer = publish_staged.writer;
-            if epoch < v_epoch then
-                raise exception 'writer "%" has published epoch % and now comes with %', writer,
-                    v_epoch, epoch
-                    using errcode = 'object_not_in_prerequisite_state',
-                          hint = 'A writer that begins anew, with a new checkpoint, needs a new '
-                              'name.';
-            end if;
-            delete from pgq.staged s where s.token = any (tokens);
-            return 0::bigint;
-        end if;
+    if writer is not null and not pgq._begin_epoch(writer, epoch, query, anew, caller) then
+        delete from pgq.staged s where s.token = any (tokens);
+        return 0::bigint;
     end if;
     -- Read by the index, which has them in order: sorting a million messages takes longer than
     -- publishing them.
@@ -56,9 +47,10 @@ begin
         for v_low in v_first .. v_last by 50000 loop
             insert into pgq.message (
                 topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-                group_key, dedup_key, deliver_at, expires_at)
+                group_key, dedup_key, deliver_at, expires_at, publisher)
             select s.topic, s.priority, s.headers, s.payload, s.sender, s.recipient, s.reply_to,
-                   s.correlation_id, s.group_key, s.dedup_key, s.deliver_at, s.expires_at
+                   s.correlation_id, s.group_key, s.dedup_key, s.deliver_at, s.expires_at,
+                   v_publisher
             from pgq.staged s
             where s.token = v_token and s.position >= v_low and s.position < v_low + 50000::bigint
             order by s.position;
@@ -85,9 +77,11 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.publish_staged(uuid[], bigint, text, bigint) is
+comment on function pgq.publish_staged(
+    uuid[], bigint, text, bigint, text, boolean, pgq.caller) is
     'Publishes the messages that were put into pgq.staged under these tokens, in one transaction, '
     'token after token in their order. Returns how many. With size it fails unless there are that '
     'many (55000). With a writer and an epoch it is done once: the epoch that the writer has '
-    'published last publishes nothing and returns 0; an older one is refused (55000).';
-revoke all on function pgq.publish_staged(uuid[], bigint, text, bigint) from public;
+    'published last publishes nothing and returns 0; an older one is refused (55000), and so is '
+    'one of another query than before, unless it begins anew. Other roles than the owner need the '
+    'right to publish to the topics, and have their writers to themselves.';

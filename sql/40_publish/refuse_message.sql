@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if priority not between -1000 and 1000 then
-        perform pgq._refuse_publish(false, priority, null);
+        perform pgq._refuse_publish('', '{}', priority, null);
     elsif jsonb_typeof(headers) <> 'object'
           or headers @? '$.*.type() ? (@ == "array" || @ == "object")'
     then
@@ -17,4 +17,3 @@ end
 $$;
 comment on function pgq._refuse_message(int, jsonb) is
     'Says what is wrong with an inserted message, if anything is.';
-revoke all on function pgq._refuse_message(int, jsonb) from public;

@@ -1,12 +1,14 @@
--- Says what is wrong with the arguments of publish or publish_batch.
+-- Raises the error for bad arguments of publish or publish_batch.
 create or replace function pgq._refuse_publish(
-    no_payload boolean, priority int, delay interval
+    topic text, payloads jsonb[], priority int, delay interval
 ) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if no_payload then
+    if topic is null then
+        perform pgq._check_topic(topic);
+    elsif array_position(payloads, null) is not null then
         raise exception 'a message needs a payload'
             using errcode = 'null_value_not_allowed',
                   hint = 'For a message without content use ''null''::jsonb or ''{}''.';
@@ -25,6 +27,5 @@ begin
     end if;
 end
 $$;
-comment on function pgq._refuse_publish(boolean, int, interval) is
-    'Says what is wrong with the arguments of publish.';
-revoke all on function pgq._refuse_publish(boolean, int, interval) from public;
+comment on function pgq._refuse_publish(text, jsonb[], int, interval) is
+    'Raises the error for bad arguments of publish.';

@@ -23,6 +23,17 @@ begin
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'A question is published with reply_to, the topic for its answer.';
     end if;
+    -- Whoever asks gets no further than by publishing itself: an answer by the owner must not carry
+    -- a message where the asking role could not send one.
+    if v_question.publisher is not null then
+        if to_regrole(quote_ident(v_question.publisher)) is null then
+            raise exception 'the role that published message % is gone', message_id
+                using errcode = 'insufficient_privilege',
+                      hint = 'Publish the answer with pgq.publish, if you know where it belongs.';
+        elsif not pgq._is_owner(v_question.publisher::name) then
+            perform pgq._require_topic(v_question.publisher::name, v_question.reply_to);
+        end if;
+    end if;
     return pgq.publish(
         topic => v_question.reply_to, payload => reply.payload, headers => reply.headers,
         sender => coalesce(reply.sender, v_question.recipient), recipient => v_question.sender,
@@ -32,5 +43,5 @@ end
 $$;
 comment on function pgq.reply(bigint, jsonb, jsonb, text, pgq.caller) is
     'Publishes an answer to the reply_to topic of a message, addressed to its sender, with its '
-    'correlation_id (or its id, if it has none). Returns the id of the answer.';
-revoke all on function pgq.reply(bigint, jsonb, jsonb, text, pgq.caller) from public;
+    'correlation_id (or its id, if it has none). The role that asked needs the right to publish to '
+    'that topic too (42501). Returns the id of the answer.';

@@ -1,12 +1,28 @@
--- The last epoch that a writer has published.
-create or replace function pgq.writer_epoch(writer text) returns bigint
+-- The last epoch that a writer has published; and whether it may publish to a topic.
+create or replace function pgq.writer_epoch(
+    writer text, topic text default null, caller pgq.caller default current_user
+) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return (select w.epoch from pgq.writer w where w.writer = writer_epoch.writer);
+    if topic is not null and not pgq._is_owner(caller) then
+        perform pgq._require_topic(caller, topic);
+    end if;
+    if topic is not null and not exists (
+        select from pgq.binding b
+        where (b.regex is null and b.pattern = writer_epoch.topic) or writer_epoch.topic ~ b.regex)
+    then
+        raise exception 'no queue receives topic "%"', topic
+            using errcode = 'QU005',
+                  hint = 'Create one with pgq.create_queue(name) or pgq.subscribe(name, pattern).';
+    end if;
+    return (select w.epoch from pgq.writer w
+            where w.writer = writer_epoch.writer
+              and (w.role = caller or pgq._is_owner(caller)));
 end
 $$;
-comment on function pgq.writer_epoch(text) is
-    'The last epoch that a writer has published with pgq.publish_staged; null: none.';
-revoke all on function pgq.writer_epoch(text) from public;
+comment on function pgq.writer_epoch(text, text, pgq.caller) is
+    'The last epoch that a writer of the caller has published with pgq.publish_staged; null: none. '
+    'With a topic it fails if no queue receives the topic (QU005) or the caller may not publish to '
+    'it (42501).';

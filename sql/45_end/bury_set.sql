@@ -12,7 +12,7 @@ declare
         coalesce(failures, '[]'), '$[*] ? (@.outcome == "replay").at');
     v_count int;
 begin
-    insert into pgq.dead_letter (
+    insert into pgq.letter (
         queue_id, message_id, reason, error, details, attempts, failures, holder, client,
         failed_at, replay_count, replayed_at, topic, priority, headers, payload, sender,
         recipient, reply_to, correlation_id, group_key, dedup_key, deliver_at, expires_at,
@@ -25,6 +25,7 @@ begin
     from unnest(_bury_set.ids) r
     join pgq.message m on m.id >= lower(r) and m.id < upper(r);
     get diagnostics v_count = row_count;
+    perform pgq._wake_results(_bury_set.ids);
     if v_count < pgq._set_size(_bury_set.ids) then
         perform pgq._refuse_snapshot();
     end if;
@@ -33,5 +34,3 @@ $$;
 comment on function pgq._bury_set(
     int, int8multirange, int, text, text, jsonb, jsonb, text, inet, timestamptz) is
     'Copies messages into the dead letters.';
-revoke all on function pgq._bury_set(
-    int, int8multirange, int, text, text, jsonb, jsonb, text, inet, timestamptz) from public;

@@ -37,5 +37,3 @@ end
 $$;
 comment on function pgq._expire(pgq.queue, int8multirange, int, jsonb, boolean, timestamptz) is
     'Ends messages whose time has passed.';
-revoke all on function pgq._expire(pgq.queue, int8multirange, int, jsonb, boolean, timestamptz)
-    from public;

@@ -10,5 +10,3 @@ return coalesce(failures, '[]') || jsonb_strip_nulls(jsonb_build_object(
 comment on function pgq._failure(
     jsonb, text, int, timestamptz, text, inet, text, timestamptz) is
     'The failures of a message with one more at the end.';
-revoke all on function pgq._failure(
-    jsonb, text, int, timestamptz, text, inet, text, timestamptz) from public;

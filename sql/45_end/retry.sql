@@ -1,8 +1,9 @@
 -- What becomes of messages whose delivery failed: another attempt, or the dead letters.
--- A delay of null is the queue's backoff; no delay at all makes them ready at once.
+-- A delay of null is the queue's backoff; no delay at all makes them ready at once. A message that
+-- timed out together with others becomes no dead letter: it is not known which of them did it.
 create or replace function pgq._retry(
     queue pgq.queue, ended pgq.lease, outcome text, delay interval, error text, details jsonb,
-    now timestamptz
+    now timestamptz, alone boolean default true
 ) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -12,9 +13,10 @@ declare
         ended.failures, outcome, ended.attempt, ended.claimed_at, ended.holder, ended.client,
         error, now);
     v_delay interval := delay;
+    v_size int := ended.size;
     v_reason text := case
         when outcome = 'bury' then 'rejected'
-        when ended.attempt < queue.max_attempts then null
+        when ended.attempt < queue.max_attempts or not alone then null
         when outcome = 'timeout' then 'timeout'
         when error is null then 'max_attempts'
         else 'processing_error'
@@ -27,24 +29,38 @@ begin
     if queue.queue_id is null then
         return;  -- the queue was dropped, and its messages with it
     end if;
+    if v_delay is null then
+        -- Doubles with every attempt; half of it is random, so that what failed together does
+        -- not come back together.
+        v_delay := make_interval(secs => least(
+            extract(epoch from pgq._bounded(queue.max_backoff, pgq._limit('policy_years')))::float8,
+            extract(epoch from pgq._bounded(queue.backoff, pgq._limit('policy_years')))::float8
+                * 2 ^ least(ended.attempt - 1, 62))
+            * (0.5 + random() / 2));
+    end if;
+    -- A dead letter that lets its group go on needs no turn. Of suspects a tenth comes back alone.
+    if ended.runs and (v_reason is null or queue.on_dead = 'block') then
+        ended := pgq._return_runs(
+            ended, v_failures, case when v_reason is null then v_delay end, now,
+            case when outcome = 'timeout' then
+                ceil(ended.size::float8 / pgq._limit('suspect_split'))::int else ended.size end);
+    end if;
+    -- What waits in line again is not dead.
     insert into pgq.outcome (queue_id, event, reason, size)
-    values (ended.queue_id, outcome, v_reason, ended.size);
+    select ended.queue_id, outcome, o.reason, o.size
+    from (values (v_reason, ended.size), (null, v_size - ended.size)) o (reason, size)
+    where o.size > 0;
+    if ended.size = 0 then
+        return;
+    end if;
     if v_reason is not null then
         perform pgq._bury_set(
             ended.queue_id, ended.ids, ended.attempt, v_reason, error, details, v_failures,
             ended.holder, ended.client, now);
         if ended.grouped and queue.on_dead = 'release' then
-            perform pgq._advance_groups(queue, ended.ids, now);
+            perform pgq._advance_lease(queue, ended, now);
         end if;
         return;
-    end if;
-    if v_delay is null then
-        -- Doubles with every attempt; half of it is random, so that what failed together does
-        -- not come back together.
-        v_delay := make_interval(secs => least(
-            extract(epoch from queue.max_backoff)::float8,
-            extract(epoch from queue.backoff)::float8 * 2 ^ least(ended.attempt - 1, 62))
-            * (0.5 + random() / 2));
     end if;
     if v_delay > interval '0' then
         insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
@@ -52,12 +68,16 @@ begin
                 v_failures, ended.ids);
         perform pgq._wake(ended.queue_id);
     else
-        perform pgq._enqueue(queue, ended.ids, ended.attempt, v_failures, ended.grouped);
+        -- Suspects come back in smaller rows, each delivered alone.
+        if outcome = 'timeout' then
+            queue.set_size := least(
+                queue.set_size, ceil(ended.size::float8 / pgq._limit('suspect_split'))::int);
+        end if;
+        perform pgq._enqueue(queue, ended.ids, ended.attempt, v_failures, ended.grouped,
+                             suspect => outcome = 'timeout');
     end if;
 end
 $$;
 comment on function pgq._retry(
-    pgq.queue, pgq.lease, text, interval, text, jsonb, timestamptz) is
+    pgq.queue, pgq.lease, text, interval, text, jsonb, timestamptz, boolean) is
     'What becomes of messages whose delivery failed.';
-revoke all on function pgq._retry(
-    pgq.queue, pgq.lease, text, interval, text, jsonb, timestamptz) from public;

@@ -4,8 +4,9 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return (select coalesce(max(q.retention), interval '1 day') from pgq.queue q);
+    return (select coalesce(max(pgq._bounded(q.retention, pgq._limit('retention_years'))),
+                            interval '1 day')
+            from pgq.queue q);
 end
 $$;
 comment on function pgq._log_retention() is 'How long the log keeps messages at least.';
-revoke all on function pgq._log_retention() from public;

@@ -20,4 +20,3 @@ end
 $$;
 comment on function pgq._unfinished(int8multirange) is
     'Which messages of a span some queue still has to deliver.';
-revoke all on function pgq._unfinished(int8multirange) from public;

@@ -19,4 +19,3 @@ end
 $$;
 comment on function pgq._await_rows(tid[]) is
     'Waits a moment for whoever is taking from these ready rows.';
-revoke all on function pgq._await_rows(tid[]) from public;

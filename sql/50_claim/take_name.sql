@@ -12,4 +12,3 @@ begin
 end
 $$;
 comment on function pgq._take_name(int, text) is 'Lets claims of one name wait for each other.';
-revoke all on function pgq._take_name(int, text) from public;

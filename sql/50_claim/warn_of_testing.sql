@@ -22,4 +22,3 @@ end
 $$;
 comment on function pgq._warn_of_testing(pgq.queue, jsonb, bigint) is
     'Warns of a filter that tests many messages and finds nothing.';
-revoke all on function pgq._warn_of_testing(pgq.queue, jsonb, bigint) from public;

@@ -4,4 +4,3 @@ language sql immutable parallel safe
 return 'stream ' || consumer || ' ' || batch;
 comment on function pgq._batch_key(text, bigint) is
     'The name of the claim that is a batch of a stream.';
-revoke all on function pgq._batch_key(text, bigint) from public;

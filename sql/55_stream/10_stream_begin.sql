@@ -50,5 +50,3 @@ comment on function pgq.stream_begin(text, text, text, interval, interval, pgq.c
     'Takes the name of a consumer that works in numbered batches, and returns the last batch that '
     'it has finished (0: none). To be repeated by the owner before the timeout is over, which '
     'with a lease also extends the batch at work; 55006 if another owner has the name.';
-revoke all on function pgq.stream_begin(text, text, text, interval, interval, pgq.caller)
-    from public;

@@ -13,6 +13,11 @@ declare
     v_lease_id bigint;
     v_count int := 0;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'batches of a stream are finished under READ COMMITTED only'
+            using errcode = 'serialization_failure',
+                  hint = 'An old snapshot may not show a batch that was claimed meanwhile.';
+    end if;
     select s.* into v_stream from pgq.stream s
     where s.queue_id = v_queue.queue_id and s.consumer = stream_finish.consumer for update;
     if v_stream.owner is distinct from stream_finish.owner or v_stream.owner is null then
@@ -40,4 +45,3 @@ $$;
 comment on function pgq.stream_finish(text, text, text, bigint, pgq.caller) is
     'Acknowledges what the batches of a stream still hold, up to and with this one. Returns how '
     'many messages; 0 if they were finished before. 55006 if the name has another owner.';
-revoke all on function pgq.stream_finish(text, text, text, bigint, pgq.caller) from public;

@@ -3,7 +3,7 @@
 create or replace function pgq.stream_claim(
     topic text, consumer text, owner text, batch bigint, filter jsonb default null,
     n int default 1000, lease interval default null,
-    caller pgq.caller default current_user
+    runs boolean default false, caller pgq.caller default current_user
 ) returns table (lease_id bigint, size bigint)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -24,19 +24,23 @@ begin
         raise exception 'batch % of consumer "%" is finished', stream_claim.batch,
             stream_claim.consumer
             using errcode = 'QU003',
-                  hint = 'The checkpoint is older than what the consumer has acknowledged.';
+                  hint = 'The checkpoint is older than what the consumer has acknowledged: with '
+                      'failOnDataLoss=false Spark goes on behind that.';
     end if;
+    perform pgq._flush();
     return query
         select h.lease_id, h.size
         from pgq.hold(stream_claim.topic,
                       pgq._batch_key(stream_claim.consumer, stream_claim.batch),
-                      stream_claim.filter, stream_claim.n, stream_claim.lease) h;
+                      stream_claim.filter, stream_claim.n, stream_claim.lease,
+                      stream_claim.runs) h;
 end
 $$;
-comment on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval, pgq.caller) is
+comment on function pgq.stream_claim(
+    text, text, text, bigint, jsonb, int, interval, boolean, pgq.caller) is
     'Claims a numbered batch of a stream, after finishing those before it, and returns its lease '
     'and size; no row if there is nothing to claim. The same batch returns the same messages until '
-    'it is finished. Without a lease it has no end. QU003 if the batch is finished, 55006 if the '
-    'name has another owner.';
-revoke all on function pgq.stream_claim(text, text, text, bigint, jsonb, int, interval, pgq.caller)
-    from public;
+    'it is finished. Without a lease it has no end. With runs a batch has, of each ordering group '
+    'whose head it takes, also those that wait behind it, as far as they match and have the same '
+    'priority: work on them in the order of their ids. If one of them is refused, those behind it '
+    'go back. QU003 if the batch is finished, 55006 if the name has another owner.';

@@ -19,4 +19,3 @@ end
 $$;
 comment on function pgq.stream_batch(text, text, bigint, pgq.caller) is
     'The lease and size of a batch of a stream that is claimed and not finished; else no row.';
-revoke all on function pgq.stream_batch(text, text, bigint, pgq.caller) from public;

@@ -17,4 +17,3 @@ $$;
 comment on function pgq.stream_end(text, text, text, pgq.caller) is
     'Gives the name of a stream''s consumer free. A batch that is not finished stays claimed for '
     'whoever takes the name next. False if the name had another owner.';
-revoke all on function pgq.stream_end(text, text, text, pgq.caller) from public;

@@ -38,4 +38,3 @@ comment on function pgq.relay_report(text, text, text, text, text, pgq.caller) i
     'Notes what a relay says of its destination (written without its password): whether the '
     'circuit breaker is closed, open or half-open, and the last error. pgq.relays and '
     'pgq.queue_stats show it. Without a destination the relay is forgotten.';
-revoke all on function pgq.relay_report(text, text, text, text, text, pgq.caller) from public;

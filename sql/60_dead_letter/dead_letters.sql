@@ -1,12 +1,16 @@
--- The dead letters of a queue that match a filter, the oldest first; locked, if they are to be
--- taken, and then without those that somebody else is taking.
-create or replace function pgq._dead_letters(queue_id int, filter jsonb, n int, taken boolean)
-returns bigint[]
+-- The dead letters of a queue whose message matches a filter and whose end matches another one,
+-- the oldest first; locked, if they are to be taken, and then without those that somebody else is
+-- taking.
+create or replace function pgq._dead_letters(
+    queue_id int, filter jsonb, cause jsonb, n int, taken boolean
+) returns bigint[]
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_filter pgq.filter;
+    v_cause pgq.filter;
+    v_unknown text;
     v_now timestamptz := pgq.now();
     v_found bigint[];
 begin
@@ -15,22 +19,46 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'Leave it out for all of them.';
     end if;
     v_filter := pgq._find_filter(coalesce(filter, '{}'), null);
+    v_cause := pgq._find_filter(coalesce(cause, '{}'), null);
+    select coalesce(l.leaf #>> '{path,0}', l.leaf ->> 'in') into v_unknown
+    from jsonb_path_query(pgq._filter_parse(cause), '$.** ? (exists (@."in"))') l (leaf)
+    where l.leaf ->> 'in' <> 'headers' or l.leaf #>> '{path,0}' not in (
+        'reason', 'error', 'attempts', 'failed_at', 'holder', 'replay_count')
+    limit 1;
+    if found then
+        raise exception 'a dead letter has no "%"', v_unknown
+            using errcode = 'QU004',
+                  hint = 'A cause has reason, error, attempts, failed_at, holder and replay_count; '
+                      'headers and payload belong into the filter.';
+    end if;
     v_found := array(
-        select d.dead_letter_id from pgq.dead_letter d
+        select d.dead_letter_id from pgq.letter d
         where d.queue_id = _dead_letters.queue_id
           and pgq._test_filter(
               v_filter.path, v_filter.scope, d.headers, d.payload, d.topic, d.priority, d.sender,
               d.recipient, d.reply_to, d.correlation_id, d.group_key, d.attempts, d.published_at,
               d.expires_at, d.message_id, v_now)
+          and (cause is null or pgq._test_filter(
+              v_cause.path, v_cause.scope, pgq._cause_of(d), null, null, null, null, null, null,
+              null, null, null, null, null, null, v_now))
         order by d.failed_at, d.dead_letter_id limit n);
     if taken then
         v_found := array(
-            select d.dead_letter_id from pgq.dead_letter d
+            select d.dead_letter_id from pgq.letter d
             where d.dead_letter_id = any (v_found) for update skip locked);
     end if;
     return v_found;
 end
 $$;
-comment on function pgq._dead_letters(int, jsonb, int, boolean) is
-    'The dead letters of a queue that match a filter.';
-revoke all on function pgq._dead_letters(int, jsonb, int, boolean) from public;
+comment on function pgq._dead_letters(int, jsonb, jsonb, int, boolean) is
+    'The dead letters of a queue that match a filter and a cause.';
+
+-- Why a message died, as the headers that a cause is tested on. Times are text in UTC, whose order
+-- is that of time.
+create or replace function pgq._cause_of(letter pgq.letter) returns jsonb
+language sql stable parallel safe
+return jsonb_strip_nulls(jsonb_build_object(
+    'reason', letter.reason, 'error', letter.error, 'attempts', letter.attempts,
+    'failed_at', to_char(letter.failed_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'holder', letter.holder, 'replay_count', letter.replay_count));
+comment on function pgq._cause_of(pgq.letter) is 'Why a message died, for filters.';

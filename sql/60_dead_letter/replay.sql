@@ -1,9 +1,38 @@
--- Dead letters back to their queue, the oldest first.
+-- Brings messages of dead letters into a queue, at their due time: what replay does with them.
+create or replace function pgq._revive(
+    queue pgq.queue, ids bigint[], failures jsonb, expired boolean, group_key text,
+    due_at timestamptz, now timestamptz
+) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if group_key is not null then
+        perform pgq._rejoin_groups(queue, ids, failures, due_at, now);
+    elsif due_at > now then
+        insert into pgq.scheduled (queue_id, due_at, attempt, size, failures, ids)
+        values (queue.queue_id, _revive.due_at, 0, cardinality(_revive.ids), _revive.failures,
+                pgq._set_of(_revive.ids));
+        perform pgq._wake(queue.queue_id);
+    else
+        perform pgq._enqueue(queue, pgq._set_of(_revive.ids), 0, _revive.failures, false, expired);
+    end if;
+end
+$$;
+comment on function pgq._revive(
+    pgq.queue, bigint[], jsonb, boolean, text, timestamptz, timestamptz) is
+    'Brings messages of dead letters into a queue.';
+
+-- Dead letters back to their queue, or to another one, the oldest first.
 create or replace function pgq.replay(
     topic text,
     filter jsonb default null,
     n int default null,
     dry_run boolean default false,
+    cause jsonb default null,
+    to_topic text default null,
+    per_second int default null,
+    patch jsonb default null,
     caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
@@ -12,67 +41,90 @@ set jit = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'admin', replay.topic);
+    v_to pgq.queue := v_queue;
     v_now timestamptz := pgq.now();
-    v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, n, not dry_run);
+    v_letters bigint[];
+    v_ids bigint[];
+    v_gone record;
     v_set record;
+    v_count int := 0;
 begin
+    if per_second < 1 then
+        raise exception 'per_second must be positive, not %', per_second
+            using errcode = 'invalid_parameter_value', hint = 'Leave it out to replay at once.';
+    end if;
+    if to_topic is not null then
+        v_to := pgq._destination(caller, v_queue, to_topic);
+    end if;
+    v_letters := pgq._dead_letters(v_queue.queue_id, filter, cause, n, not dry_run);
+    if to_topic is not null and patch is null then
+        if not dry_run then
+            -- As in pgq.move: the other queue must not get a message twice.
+            perform pgq._take_turn('replay');
+            lock table pgq.message in row exclusive mode;
+        end if;
+        v_letters := array(
+            select d.dead_letter_id from pgq.letter d
+            where d.dead_letter_id = any (v_letters)
+              and not pgq._held_by(v_to.queue_id) @> d.message_id
+            order by d.failed_at, d.dead_letter_id);
+    end if;
     if dry_run or v_letters = '{}' then
         return cardinality(v_letters);
     end if;
-    -- The log may have forgotten the message; the dead letter has all of it. Another queue may have
-    -- the same message dead and bring it back at this moment: one after the other.
-    if exists (select from pgq.dead_letter d
-               where d.dead_letter_id = any (v_letters)
-                 and not exists (select from pgq.message m where m.id = d.message_id))
-    then
-        perform pgq._refuse_snapshot();
-        perform pgq._take_turn('replay');
+    v_ids := pgq._restore_messages(v_letters, patch);
+    select array_agg(d.message_id) as ids, array_agg(d.group_key) as keys into v_gone
+    from pgq.letter d where d.dead_letter_id = any (v_letters);
+    if patch is not null and to_topic is null then
+        -- A dead letter that blocks its group gives its place to its successor.
+        update pgq.group_head h set message_id = u.id
+        from unnest(v_letters, v_ids) u (letter, id)
+        join pgq.letter d on d.dead_letter_id = u.letter
+        where h.queue_id = v_queue.queue_id and h.group_key = d.group_key
+          and h.message_id = d.message_id;
     end if;
-    insert into pgq.message (
-        id, topic, priority, headers, payload, sender, recipient, reply_to, correlation_id,
-        group_key, dedup_key, deliver_at, expires_at, published_at, publisher)
-    select d.message_id, d.topic, d.priority, d.headers, d.payload, d.sender, d.recipient,
-           d.reply_to, d.correlation_id, d.group_key, d.dedup_key, 'infinity', d.expires_at,
-           d.published_at, null
-    from pgq.dead_letter d
-    where d.dead_letter_id = any (v_letters)
-      and not exists (select from pgq.message m where m.id = d.message_id);
-
     for v_set in
         with gone as (
-            delete from pgq.dead_letter d where d.dead_letter_id = any (v_letters)
-            returning d.message_id, d.failures, d.expires_at <= v_now as expired, d.group_key
+            delete from pgq.letter d where d.dead_letter_id = any (v_letters) returning d.*
+        ), numbered as (
+            select g.*, u.id as new_id,
+                   v_now + coalesce((row_number() over (order by g.failed_at, g.dead_letter_id) - 1)
+                       / per_second, 0) * interval '1 s' as due_at
+            from gone g join unnest(v_letters, v_ids) u (letter, id) on u.letter = g.dead_letter_id
         )
         -- By group and id, because the first of a group that comes becomes its head.
-        select g.failures, coalesce(g.expired, false) as expired, g.group_key,
-               count(*)::int as size, range_agg(int8range(g.message_id, g.message_id + 1)) as ids,
-               array_agg(g.message_id order by g.message_id) as list
-        from gone g group by 1, 2, 3 order by g.group_key, min(g.message_id)
+        select x.failures, coalesce(x.expires_at <= v_now, false) as expired, x.group_key, x.due_at,
+               case when patch is not null then 'changed from message ' || x.message_id end as note,
+               range_agg(int8range(x.message_id, x.message_id + 1)) as old,
+               array_agg(x.new_id order by x.new_id) as ids
+        from numbered x group by 1, 2, 3, 4, 5 order by x.group_key, min(x.new_id)
     loop
-        v_set.failures := pgq._failure(
-            v_set.failures, 'replay', null, null, null, null, null, v_now);
-        if v_set.group_key is not null then
-            -- Back into its group: at its head if it has blocked it, else in line. If it was to be
-            -- moved on from here, it no longer is.
-            delete from pgq.group_stall s
-            where s.queue_id = v_queue.queue_id and s.message_id = any (v_set.list);
-            perform pgq._admit_heads(
-                v_queue, pgq._join_groups(v_queue.queue_id, v_set.list, v_set.failures),
-                v_set.failures, v_now);
-        else
-            perform pgq._enqueue(v_queue, v_set.ids, 0, v_set.failures, false, v_set.expired);
+        perform pgq._revive(
+            v_to, v_set.ids,
+            pgq._failure(v_set.failures, 'replay', null, null, null, null, v_set.note, v_now),
+            v_set.expired, v_set.group_key, v_set.due_at, v_now);
+        perform pgq._record(
+            v_queue.queue_id, 'replay', 0, v_set.old,
+            case when to_topic is not null then 'to ' || v_to.name end);
+        if to_topic is not null or patch is not null then
+            perform pgq._record(
+                v_to.queue_id, 'arrive', 0, pgq._set_of(v_set.ids),
+                coalesce(v_set.note, 'from ' || v_queue.name));
         end if;
-        insert into pgq.journal (at, queue_id, event, attempt, size, holder, client, ids)
-        values (v_now, v_queue.queue_id, 'replay', 0, v_set.size,
-                nullif(current_setting('application_name'), ''), inet_client_addr(), v_set.ids);
+        v_count := v_count + cardinality(v_set.ids);
     end loop;
-    insert into pgq.outcome (queue_id, event, size)
-    values (v_queue.queue_id, 'replay', cardinality(v_letters));
-    return cardinality(v_letters);
+    if to_topic is not null then
+        perform pgq._unblock_groups(v_queue, v_gone.ids, v_gone.keys, v_now);
+    end if;
+    return v_count;
 end
 $$;
-comment on function pgq.replay(text, jsonb, int, boolean, pgq.caller) is
-    'Puts dead letters of a queue that match the filter, at most n, back into the queue with all '
-    'their attempts, the oldest first. Returns how many; dry_run only counts. What fails again '
-    'comes back with its replay_count and its whole history.';
-revoke all on function pgq.replay(text, jsonb, int, boolean, pgq.caller) from public;
+comment on function pgq.replay(
+    text, jsonb, int, boolean, jsonb, text, int, jsonb, pgq.caller) is
+    'Puts dead letters of a queue back into the queue with all their attempts (redrive), the '
+    'oldest first, at most n: those whose message matches the filter, and whose end matches the '
+    'cause, a filter over reason, error, attempts, failed_at (text in UTC, such as '
+    '2030-01-31T12:00), holder and replay_count. To the queue to_topic instead; per_second of them '
+    'due in each second from now on; with the payload changed by patch, a JSON merge patch, as a '
+    'new message. Returns how many; dry_run only counts. What fails again comes back with its '
+    'replay_count and its whole history.';

@@ -1,8 +1,8 @@
 -- The oldest closed era that has not been archived, with only finished messages in it: others are
 -- carried into the current era first, so that what is read from it stays what it is.
-create or replace function pgq.archive_next()
+create or replace function pgq.archive_next(owner text default null)
 returns table (era bigint, started_at timestamptz, slot int, messages bigint, low bigint,
-               high bigint, unused text[])
+               high bigint, unused text[], copy_id uuid, attempt int)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
@@ -10,6 +10,7 @@ as $$
 #variable_conflict use_column
 declare
     v_era pgq.era;
+    v_copy pgq.archive_copy;
     v_counts bigint[];
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -18,6 +19,17 @@ begin
                   hint = 'An older snapshot does not see what was carried forward.';
     end if;
     perform pgq._take_turn('era');
+    if exists (select from pgq.archive a
+               where a.until > pgq.now() and a.owner is distinct from archive_next.owner)
+    then
+        raise exception 'another process archives the log'
+            using errcode = 'object_in_use',
+                  detail = (select format('%s has it until %s, and renews it.', a.owner, a.until)
+                            from pgq.archive a limit 1),
+                  hint = 'Wait until it is done. What it has confirmed need not be copied again.';
+    end if;
+    delete from pgq.archive_copy c
+    where not exists (select from pgq.era e where e.number = c.era);
     select e.* into v_era from pgq.era e
     where e.number < pg_sequence_last_value('pgq.era_number') and e.emptied_at is null
       and e.archived_at is null
@@ -31,12 +43,16 @@ begin
         when 1 then lock table only pgq.message_1 in share row exclusive mode;
         when 2 then lock table only pgq.message_2 in share row exclusive mode;
     end case;
-    perform pgq._carry_forward(v_era.slot, 2147483647);
+    perform pgq._copy_forward(v_era.slot, 'infinity');
+    insert into pgq.archive_copy as c (era) values (v_era.number)
+    on conflict on constraint archive_copy_pkey do update set attempt = c.attempt + 1
+    returning c.* into v_copy;
     -- A loop over one row of counts, because a query that is assigned never runs in parallel.
     foreach v_counts slice 1 in array (
         select array[count(*), coalesce(sum(pgq._checksum(m)), 0)::bigint, min(m.id), max(m.id),
                      count(m.sender), count(m.recipient), count(m.reply_to),
-                     count(m.correlation_id), count(m.group_key), count(m.expires_at)]
+                     count(m.correlation_id), count(m.group_key), count(m.expires_at),
+                     count(m.dedup_key), count(m.deliver_at), count(m.publisher)]
         from pgq.message m where m.era = v_era.slot)
     loop
         update pgq.era e set messages = v_counts[1], checksum = v_counts[2]
@@ -45,15 +61,17 @@ begin
             select v_era.number, v_era.started_at, v_era.slot::int, v_counts[1], v_counts[3],
                    v_counts[4], array(
                        select u.name
-                       from unnest('{sender,recipient,reply_to,correlation_id,group_key,expires_at}'
-                                   ::text[], v_counts[5:]) u (name, used)
-                       where u.used = 0);
+                       from unnest('{sender,recipient,reply_to,correlation_id,group_key,expires_at,
+                                     dedup_key,deliver_at,publisher}'::text[],
+                                   v_counts[5:]) u (name, used)
+                       where u.used = 0), v_copy.copy_id, v_copy.attempt;
     end loop;
 end
 $$;
-comment on function pgq.archive_next() is
+comment on function pgq.archive_next(text) is
     'The oldest era of the log that is closed and not archived: its number, its slot (the column '
     'era of pgq.message), how many messages to copy from it, and the columns that are null in all '
     'of them and need not be copied. All of them are finished; what is not is carried into the '
-    'current era. No row: everything is archived.';
-revoke all on function pgq.archive_next() from public;
+    'current era. No row: everything is archived. Each call begins a new attempt, and only the '
+    'last one can be confirmed: write it to a place of its own, named by copy_id and attempt. '
+    '55006 if another owner has begun with pgq.archive_begin.';

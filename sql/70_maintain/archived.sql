@@ -1,6 +1,8 @@
 -- Confirms the copy of an era, if it has as many messages and the same checksum.
-create or replace function pgq.archived(era bigint, messages bigint, checksum bigint)
-returns void
+create or replace function pgq.archived(
+    era bigint, messages bigint, checksum bigint, attempt int default null,
+    path text default null
+) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
@@ -19,6 +21,11 @@ begin
                   hint = 'It was emptied, or is not closed yet. Let eras wait for the archive '
                       'with pgq.archive_wait.';
     end if;
+    if attempt <> (select c.attempt from pgq.archive_copy c where c.era = archived.era) then
+        raise exception 'attempt % to copy era % is not the last one', attempt, archived.era
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'Another process copies the era, or has done so: leave it alone.';
+    end if;
     -- That there are still as many messages shows that nobody has published into it since.
     -- As a condition, because a query that is assigned never runs in parallel.
     if (messages, checksum, (select count(*) from pgq.message m where m.era = v_era.slot))
@@ -32,12 +39,24 @@ begin
                                   messages, checksum, v_era.messages, v_era.checksum, v_messages),
                   hint = 'Copy it again, as pgq.archive_next gives it.';
     end if;
+    insert into pgq.archive_era as e (era, started_at, messages, checksum, low, high, old, path,
+                                      archived_at)
+    select v_era.number, v_era.started_at, archived.messages, archived.checksum, min(m.id),
+           max(m.id), coalesce(range_agg(int8range(m.id, m.id + 1)) filter (where m.id <= (
+               select max(b.high) from pgq.archive_era b where b.era < v_era.number)), '{}'),
+           archived.path, pgq.now()
+    from pgq.message m where m.era = v_era.slot
+    on conflict on constraint archive_era_pkey do update  -- confirmed once more
+    set path = coalesce(excluded.path, e.path), archived_at = excluded.archived_at;
     update pgq.era e set archived_at = pgq.now() where e.number = archived.era;
 end
 $$;
-comment on function pgq.archived(bigint, bigint, bigint) is
+comment on function pgq.archived(bigint, bigint, bigint, int, text) is
     'Confirms that an era has been copied: it may be emptied then. XX001 unless the number of '
     'messages and the checksum are those of the era when pgq.archive_next gave it. The checksum is '
     'the sum over its messages of the first 8 hexadecimal digits of '
-    'md5(id|topic|priority|headers|payload|microseconds of published_at).';
-revoke all on function pgq.archived(bigint, bigint, bigint) from public;
+    'md5(id|topic|priority|headers|payload|published_at|sender|recipient|reply_to|correlation_id|'
+    'group_key|dedup_key|publisher|deliver_at|expires_at): times in microseconds; of what can be '
+    'null = and the text, or -; deliver_at is a text there, such as 2030-01-02T03:04:05.000000Z or '
+    'infinity, and expires_at - if it is infinite. With an attempt it is refused (55000) unless '
+    'pgq.archive_next has given that attempt last. The path is kept for pgq.log_parts.';

@@ -26,4 +26,3 @@ end
 $$;
 comment on function pgq._mark_lanes() is
     'Notes which transactions may still use what is to be tidied.';
-revoke all on function pgq._mark_lanes() from public;

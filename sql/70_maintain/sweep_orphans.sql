@@ -19,15 +19,20 @@ begin
             select (select min(s.queue_id) from pgq.scheduled s where s.queue_id > p.queue_id)
             from planned p where p.queue_id is not null
         ), dead as (
-            select min(d.queue_id) as queue_id from pgq.dead_letter d
+            select min(d.queue_id) as queue_id from pgq.letter d
             union all
-            select (select min(d.queue_id) from pgq.dead_letter d where d.queue_id > p.queue_id)
+            select (select min(d.queue_id) from pgq.letter d where d.queue_id > p.queue_id)
             from dead p where p.queue_id is not null
         ), headed as (
             select min(h.queue_id) as queue_id from pgq.group_head h
             union all
             select (select min(h.queue_id) from pgq.group_head h where h.queue_id > p.queue_id)
             from headed p where p.queue_id is not null
+        ), keyed as (
+            select min(d.queue_id) as queue_id from pgq.dedup d
+            union all
+            select (select min(d.queue_id) from pgq.dedup d where d.queue_id > p.queue_id)
+            from keyed p where p.queue_id is not null
         )
         select i.queue_id
         from (
@@ -35,10 +40,13 @@ begin
             union select p.queue_id from planned p
             union select p.queue_id from dead p
             union select p.queue_id from headed p
+            union select p.queue_id from keyed p
             union select distinct l.queue_id from pgq.lease l
             union select distinct l.queue_id from pgq.lane l
+            union select distinct c.queue_id from pgq.lane_choice c
             union select distinct w.queue_id from pgq.waiter w
             union select s.queue_id from pgq.stream s
+            union select l.queue_id from pgq.lineage l
             union select r.queue_id from pgq.relay r
         ) i
         where i.queue_id is not null
@@ -49,4 +57,3 @@ begin
 end
 $$;
 comment on function pgq._sweep_orphans() is 'Removes what belonged to queues that are gone.';
-revoke all on function pgq._sweep_orphans() from public;

@@ -1,19 +1,23 @@
 -- Adds up the statistics of filters, and forgets filters that nobody has used for a day.
-create or replace function pgq._tidy_filters(now timestamptz) returns void
+create or replace function pgq._tidy_filters(now timestamptz, most int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_count int;
 begin
     with gone as (
         delete from pgq.filter_hit h
         where h.ctid = any (array(
-            select i.ctid from pgq.filter_hit i limit 100000 for update skip locked))
+            select i.ctid from pgq.filter_hit i limit most for update skip locked))
         returning h.*
+    ), added as (
+        insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
+        select g.filter_id, g.queue_id, sum(g.claims), sum(g.tested), sum(g.matched),
+               max(g.used_at), max(g.last_at)
+        from gone g group by 1, 2
     )
-    insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
-    select g.filter_id, g.queue_id, sum(g.claims), sum(g.tested), sum(g.matched), max(g.used_at),
-           max(g.last_at)
-    from gone g group by 1, 2;
+    select count(*)::int into v_count from gone;
 
     delete from pgq.filter f
     where f.created_at < _tidy_filters.now - interval '1 day'
@@ -36,8 +40,13 @@ begin
     delete from pgq.filter_scan s
     where not exists (select from pgq.filter f where f.filter_id = s.filter_id)
        or not exists (select from pgq.queue q where q.queue_id = s.queue_id);
+    -- Of several cursors of a filter the newest is used.
+    delete from pgq.filter_scan s
+    where exists (select from pgq.filter_scan n
+                  where n.filter_id = s.filter_id and n.queue_id = s.queue_id
+                    and (n.noted_at, n.ctid) > (s.noted_at, s.ctid));
+    return v_count;
 end
 $$;
-comment on function pgq._tidy_filters(timestamptz) is
+comment on function pgq._tidy_filters(timestamptz, int) is
     'Adds up the statistics of filters and forgets unused ones.';
-revoke all on function pgq._tidy_filters(timestamptz) from public;

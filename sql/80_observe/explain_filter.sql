@@ -11,7 +11,8 @@ declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', explain_filter.topic);
     v_filter pgq.filter := pgq._find_filter(
         coalesce(explain_filter.filter, '{}'), v_queue.lane_keys);
-    v_kept record := pgq._keep_lanes(v_queue, v_filter);
+    v_tree jsonb := pgq._filter_parse(v_filter.document);
+    v_kept pgq._lanes := pgq._keep_lanes(v_queue, v_filter);
     v_all int;
     v_fields text[];
     v_testing bigint;
@@ -19,6 +20,7 @@ declare
     v_tested bigint;
     v_matched bigint;
     v_more boolean;
+    v_hints text[];
 begin
     return query values
         ('filter', v_filter.document::text),
@@ -32,16 +34,23 @@ begin
         return query values
             ('lane keys', array_to_string(v_queue.lane_keys, ', ')),
             ('lane test', v_filter.lane_path::text),
-            ('lanes kept', format('%s of %s', cardinality(v_kept.lanes), v_all));
+            ('lanes kept', format('%s of %s', cardinality(v_kept.kept), v_all)
+                || case when v_kept.hashes is null then ''
+                   else format(', by %s hashes', cardinality(v_kept.hashes)) end);
         return query
-            select 'kept', coalesce(l.headers::text, 'mixed values')
-            from pgq.lane l where l.lane_id = any (v_kept.lanes) order by l.lane_id limit 20;
+            select 'kept', coalesce(pgq._lane_text(l), 'mixed values')
+            from pgq.lane l where l.lane_id = any (v_kept.kept) order by l.lane_id limit 20;
         return query
-            select 'pruned', l.headers::text
+            select 'pruned', pgq._lane_text(l)
             from pgq.lane l
-            where l.queue_id = v_queue.queue_id and l.lane_id <> all (v_kept.lanes)
+            where l.queue_id = v_queue.queue_id and l.lane_id <> all (v_kept.kept)
             order by l.lane_id limit 20;
     end if;
+    return query
+        select 'lane choice', format('%s %s, because %s', c.key, case when c.used
+            then 'added' else 'dropped' end, c.reason)
+        from pgq.lane_choice c where c.queue_id = v_queue.queue_id and v_queue.auto_lanes
+        order by c.chosen_at, c.key;
     return query values ('final', case
         when v_filter.lane_final then 'yes: the lane keys decide, no message is tested'
         else 'no: messages of the kept lanes are tested one by one' end);
@@ -51,8 +60,7 @@ begin
            coalesce(sum(p.size), 0),
            count(*) >= 1000
     into v_sure, v_testing, v_more
-    from pgq._peek_rows(v_queue.queue_id, v_kept.lanes, v_kept.by_lane, null,
-                        -9223372036854775808, null, 10000) p;
+    from pgq._peek_rows(v_queue.queue_id, v_kept, pgq._rank_first(), 10000) p;
     select count(*), count(*) filter (where pgq._test_filter(
                v_filter.path, v_filter.scope, m.headers, m.payload, m.topic, m.priority, m.sender,
                m.recipient, m.reply_to, m.correlation_id, m.group_key, m.attempt + 1,
@@ -60,8 +68,7 @@ begin
     into v_tested, v_matched
     from (
         select e.*, p.attempt
-        from pgq._peek_rows(v_queue.queue_id, v_kept.lanes, v_kept.by_lane, null,
-                            -9223372036854775808, null, 10000) p
+        from pgq._peek_rows(v_queue.queue_id, v_kept, pgq._rank_first(), 10000) p
         cross join unnest(p.ids) r
         join pgq.message e on e.id >= lower(r) and e.id < upper(r)
         limit 10000
@@ -73,28 +80,36 @@ begin
         ('estimated cost', case
             when v_filter.lane_final and v_sure = v_testing then 'as a claim without a filter'
             when v_matched = 0 then format('tests %s messages to find nothing, once; then only '
-                'what is new', case when v_more then 'all ' else v_tested::text end)
+                'what is new', case when v_more then 'all' else v_tested::text end)
             else format('tests about %s messages for each match',
                         ceil(v_tested::numeric / v_matched)) end);
 
-    select array_agg(distinct n.key) into v_fields
-    from jsonb_path_query(pgq._filter_parse(v_filter.document),
-                          '$.**.path[0]') f
-    cross join lateral (select f #>> '{}' as key) n
-    where n.key ~ '^[a-zA-Z][a-zA-Z0-9_-]{0,127}$'
-      and (v_queue.lane_keys is null or n.key <> all (v_queue.lane_keys));
+    if v_matched = 0 then
+        v_hints := array(select h from pgq._explain_values(v_queue, v_tree) h);
+        return query select 'hint', h from unnest(v_hints) h;
+    end if;
+    v_fields := array(
+        select f from pgq._filter_fields(v_tree) f
+        where f <> all (coalesce(v_queue.lane_keys, '{}'))
+          and '#' || f <> all (coalesce(v_queue.lane_keys, '{}')) order by 1);
     return query values ('advice', case
         when v_filter.path::text in ('true', '(true)') or v_filter.document = '{}' then
             'none: the filter selects everything'
+        when v_hints <> '{}' then 'correct the filter first: see the hint'
         when v_filter.lane_final and not v_queue.unlaned_rows then
             'none: the lanes answer this filter'
         when v_queue.unlaned_rows then
             'call pgq.maintain(): messages from before the queue had lane keys are still unsorted'
         when v_tested > 0 and v_matched * 2 > v_tested then
             'none: most messages match, testing them is cheap'
-        when v_filter.scope = 'headers' and v_fields is not null then format(
-            'if one of %s has few values, make it a lane key with pgq.alter_queue(%L, '
-            'lane_keys => ...); or give the filter a queue of its own with pgq.subscribe',
+        when v_kept.hashes is not null and v_kept.by_lane then
+            'none: a hash leads to the messages, only those are tested'
+        when v_fields <> '{}' and v_queue.auto_lanes then
+            'none: the queue makes a lane key of what filters test much'
+        when v_fields <> '{}' then format(
+            'make one of %s a lane key with pgq.alter_queue(%L, lane_keys => ...), or let the '
+            'queue choose with ''{auto}''; or give the filter a queue of its own with '
+            'pgq.subscribe',
             array_to_string(v_fields, ', '), v_queue.name)
         else 'give the filter a queue of its own with pgq.subscribe(name, pattern, filter): it is '
             'then evaluated once, when a message is published'
@@ -103,6 +118,5 @@ end
 $$;
 comment on function pgq.explain_filter(text, jsonb, pgq.caller) is
     'What a filter means for a queue: its compiled form, the lanes kept and pruned, whether '
-    'messages '
-    'are tested one by one, how many match now, what a claim costs, and what to do about it.';
-revoke all on function pgq.explain_filter(text, jsonb, pgq.caller) from public;
+    'messages are tested one by one, how many match now, what a claim costs, what to do about it, '
+    'and fields or values that no message has had.';

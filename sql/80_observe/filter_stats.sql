@@ -9,5 +9,7 @@ join pgq._visible_queue q on q.queue_id = h.queue_id
 group by q.name, f.document;
 comment on view pgq.filter_stats is
     'Filters that claims have used: how often, how many messages they tested and took.';
-comment on column pgq.filter_stats.claims is 'Claims that looked at messages or found some.';
+comment on column pgq.filter_stats.claims is
+    'Claims that looked at messages or found some. Of claims that the lanes left nothing at most '
+    'one in five minutes counts.';
 revoke all on table pgq.filter_stats from public;

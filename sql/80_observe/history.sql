@@ -22,7 +22,7 @@ begin
                 union all
                 select distinct d.published_at, null::int, 'publish', null::int, d.sender,
                        null::inet, null::bigint, d.topic, 1
-                from pgq.dead_letter d
+                from pgq.letter d
                 where d.message_id = history.message_id
                   and not exists (select from pgq.message m where m.id = history.message_id)
                 union all
@@ -53,7 +53,7 @@ begin
                 union all
                 select d.failed_at, d.queue_id, 'dead', d.attempts, d.holder, d.client, null,
                        concat_ws(': ', d.reason, d.error), 4
-                from pgq.dead_letter d where d.message_id = history.message_id
+                from pgq.letter d where d.message_id = history.message_id
             ) u
         ) h
         left join pgq.queue q on q.queue_id = h.queue_id
@@ -67,4 +67,3 @@ comment on function pgq.history(bigint, pgq.caller) is
     'What happened to a message, oldest first: publish, claim, ack, nack, release, bury, timeout, '
     'expire, replay, discard, and where it is now. Reads the journal, so it reaches back as far as '
     'the log. A role with rights sees what happened in the queues that it may consume.';
-revoke all on function pgq.history(bigint, pgq.caller) from public;

@@ -20,7 +20,7 @@ from (
     from pgq.group_line g
     union all
     select d.message_id, d.queue_id, 'dead', d.attempts, d.failed_at, null, d.holder, null
-    from pgq.dead_letter d
+    from pgq.letter d
 ) s
 join pgq._visible_queue q on q.queue_id = s.queue_id;
 comment on view pgq.message_state is

@@ -6,7 +6,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_after bigint := -9223372036854775808;
+    v_after bigint := pgq._rank_first();
     v_rank bigint;
     v_oldest bigint;
 begin
@@ -14,12 +14,10 @@ begin
         select r.rank into v_rank from pgq.ready r
         where r.queue_id = _oldest_ready.queue_id and r.rank >= v_after order by r.rank limit 1;
         exit when not found;
-        v_after := (v_rank >> 49) << 49;
-        v_oldest := least(v_oldest, v_rank - v_after);
-        v_after := v_after + 562949953421312;
+        v_oldest := least(v_oldest, pgq._rank_id(v_rank));
+        v_after := pgq._rank_of(pgq._rank_class(v_rank) + 1, 0);
     end loop;
     return v_oldest;
 end
 $$;
 comment on function pgq._oldest_ready(int) is 'The lowest id that a queue has ready.';
-revoke all on function pgq._oldest_ready(int) from public;

@@ -4,7 +4,7 @@ create or replace function pgq._queue_stats(caller pgq.caller default current_us
 returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
                leased bigint, waiting bigint, dead bigint, exact boolean, oldest_age interval,
                next_due_at timestamptz, published_per_second float8, acked_per_second float8,
-               failed_per_second float8, relay text)
+               failed_per_second float8, relay text, rate_seconds float8, estimated text[])
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 -- Of a queue with few rows, the first 501 are found by index and not behind those of the others.
@@ -22,53 +22,19 @@ declare
         pg_relation_size('pgq.lease') / current_setting('block_size')::float8, 1)))::real;
     v_scheduled real := (100.0 * least(1, 50 / greatest(
         pg_relation_size('pgq.scheduled') / current_setting('block_size')::float8, 1)))::real;
-    v_dead real := (100.0 * least(1, 50 / greatest(
-        pg_relation_size('pgq.dead_letter') / current_setting('block_size')::float8, 1)))::real;
 begin
     return query
         with ready_sample as materialized (
             select r.queue_id, sum(r.size) * 100 / v_ready as size
-            from pgq.ready r tablesample system (v_ready) group by 1
+            from pgq.ready r tablesample system (v_ready) repeatable (0)
+            group by 1
         ), lease_sample as materialized (
             select l.queue_id, sum(l.size) * 100 / v_lease as size
-            from pgq.lease l tablesample system (v_lease) group by 1
+            from pgq.lease l tablesample system (v_lease) repeatable (0)
+            group by 1
         ), scheduled_sample as materialized (
             select s.queue_id, sum(s.size) * 100 / v_scheduled as size
-            from pgq.scheduled s tablesample system (v_scheduled) group by 1
-        ), dead_sample as materialized (
-            select d.queue_id, count(*) * 100 / v_dead as size
-            from pgq.dead_letter d tablesample system (v_dead) group by 1
-        ), ended as materialized (
-            select t.queue_id,
-                   sum(t.size) filter (where t.event = 'ack') as acked,
-                   sum(t.size) filter (where t.event in ('nack', 'bury', 'timeout')) as failed,
-                   extract(epoch from v_now - min(t.since))::float8 as seconds
-            from (
-                select j.queue_id, j.event, j.size, min(j.at) over () as since
-                from pgq._journal_tail() j
-                where j.at > v_now - interval '1 min'
-            ) t
-            group by 1
-        ), published as materialized (
-            select u.queue_id, sum(t.size) as size, min(t.seconds) as seconds
-            from (
-                select m.topic, count(*) as size,
-                       extract(epoch from v_now - min(min(m.published_at)) over ())::float8
-                           as seconds
-                from pgq._log_tail() m
-                where m.published_at > v_now - interval '1 min'
-                group by 1
-            ) t
-            cross join lateral (
-                select r.queue_ids, r.binding_ids from pgq.route r
-                where r.topic = t.topic and r.version = (select s.version from pgq.routing s)
-                limit 1
-            ) r
-            cross join lateral (
-                select unnest(r.queue_ids) as queue_id
-                union
-                select b.queue_id from pgq.binding b where b.binding_id = any (r.binding_ids)
-            ) u
+            from pgq.scheduled s tablesample system (v_scheduled) repeatable (0)
             group by 1
         )
         select q.name, q.mode, q.paused,
@@ -82,19 +48,12 @@ begin
                    (select s.size from lease_sample s where s.queue_id = q.queue_id), l.size)
                    else l.size end::bigint,
                g.size,
-               case when d.many then coalesce(
-                   (select s.size from dead_sample s where s.queue_id = q.queue_id), d.size)
-                   else d.size end::bigint,
-               not (r.many or c.many or l.many or d.many or g.size > 10000),
+               (select count(*) from pgq.letter y where y.queue_id = q.queue_id),
+               not (r.many or c.many or l.many or g.size > 10000),
                v_now - (select m.published_at from pgq.message m
                         where m.id = pgq._oldest_ready(q.queue_id)),
                (select min(s.due_at) from pgq.scheduled s where s.queue_id = q.queue_id),
-               coalesce((select p.size / greatest(p.seconds, 1) from published p
-                         where p.queue_id = q.queue_id), 0)::float8,
-               coalesce((select e.acked / greatest(e.seconds, 1) from ended e
-                         where e.queue_id = q.queue_id), 0)::float8,
-               coalesce((select e.failed / greatest(e.seconds, 1) from ended e
-                         where e.queue_id = q.queue_id), 0)::float8,
+               f.received, f.acked, f.failed,
                (select case when not bool_and(coalesce(s.owner is not null and s.until > v_now,
                                                        false)) then 'silent'
                             when bool_or(x.circuit = 'open') then 'open'
@@ -102,8 +61,14 @@ begin
                             when count(*) > 0 then 'closed' end
                 from pgq.relay x
                 left join pgq.stream s on s.queue_id = x.queue_id and s.consumer = x.relay
-                where x.queue_id = q.queue_id)
+                where x.queue_id = q.queue_id),
+               f.seconds,
+               array_remove(array[case when r.many then 'ready' end,
+                                  case when c.many then 'scheduled' end,
+                                  case when l.many then 'leased' end,
+                                  case when g.size > 10000 then 'waiting' end], null)
         from pgq.queue q
+        left join pgq._rates() f on f.queue_id = q.queue_id
         cross join lateral (
             select coalesce(sum(x.size), 0) as size, count(*) > 500 as many
             from (select y.size from pgq.ready y where y.queue_id = q.queue_id limit 501) x
@@ -117,10 +82,6 @@ begin
             from (select y.size from pgq.lease y where y.queue_id = q.queue_id limit 501) x
         ) l
         cross join lateral (
-            select count(*) as size, count(*) > 500 as many
-            from (select from pgq.dead_letter y where y.queue_id = q.queue_id limit 501) x
-        ) d
-        cross join lateral (
             -- A lower bound, if there are more.
             select count(*) as size
             from (select from pgq.group_line y where y.queue_id = q.queue_id limit 10001) x
@@ -130,16 +91,24 @@ begin
 end
 $$;
 comment on function pgq._queue_stats(pgq.caller) is 'How the queues are doing.';
-revoke all on function pgq._queue_stats(pgq.caller) from public;
 
 create or replace view pgq.queue_stats as select * from pgq._queue_stats();
 comment on view pgq.queue_stats is
     'How the queues are doing: how much is ready, scheduled, leased and dead, the age of the '
-    'oldest '
-    'ready message, rates over the last minute. Cheap whatever the backlog: above 500 rows '
-    'a count is an estimate from a sample (exact is false then).';
+    'oldest ready message, rates over the last one to two minutes. Cheap whatever the backlog: '
+    'above 500 rows a count is an estimate from a sample, which stays the same while nothing '
+    'changes (estimated names it). Dead letters are always counted.';
+comment on column pgq.queue_stats.exact is 'No count is an estimate.';
+comment on column pgq.queue_stats.estimated is
+    'The counts that are estimates; waiting: there are more than 10,000.';
+comment on column pgq.queue_stats.rate_seconds is
+    'The window of the rates: it ends now, or with the last count of maintain().';
 comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';
-comment on column pgq.queue_stats.published_per_second is 'Messages of the topics it receives.';
+comment on column pgq.queue_stats.published_per_second is
+    'Messages that the queue received: of its own topic, and those that its subscriptions matched. '
+    'Null: nobody has counted lately, because nobody calls maintain().';
+comment on column pgq.queue_stats.acked_per_second is
+    'Null: nobody has counted, or the journal of the queue records failures only.';
 comment on column pgq.queue_stats.relay is
     'How its relays are doing, the worst of them: silent (not heard of), or their circuit breaker '
     'is open, half-open or closed. Null: there are none. See pgq.relays.';

@@ -18,4 +18,3 @@ end
 $$;
 comment on function pgq.replies(text, pgq.caller) is
     'The messages of the log with this correlation_id, oldest first; found by an index.';
-revoke all on function pgq.replies(text, pgq.caller) from public;

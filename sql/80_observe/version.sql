@@ -3,4 +3,3 @@ create or replace function pgq.version() returns text
 language sql immutable parallel safe
 return '@pgq_version@';
 comment on function pgq.version() is 'The version of the installed code.';
-revoke all on function pgq.version() from public;

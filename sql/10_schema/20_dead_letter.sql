@@ -1,0 +1,49 @@
+create table pgq.letter (
+    dead_letter_id bigint generated always as identity,
+    queue_id       int not null,
+    message_id     bigint not null,
+    reason         text not null,
+    error          text,
+    details        jsonb,
+    attempts       int not null,
+    failures       jsonb not null,
+    holder         text,
+    client         inet,
+    failed_at      timestamptz not null,
+    replay_count   int not null default 0,
+    replayed_at    timestamptz,
+    topic          text not null,
+    priority       int not null,
+    headers        jsonb not null,
+    payload        jsonb not null,
+    sender         text,
+    recipient      text,
+    reply_to       text,
+    correlation_id text,
+    group_key      text,
+    dedup_key      text,
+    deliver_at     timestamptz,
+    expires_at     timestamptz,
+    published_at   timestamptz not null,
+    constraint letter_pkey primary key (dead_letter_id),
+    constraint letter_message_unique unique (queue_id, message_id),
+    constraint letter_reason_known check (
+        reason in ('processing_error', 'timeout', 'max_attempts', 'expired', 'rejected'))
+);
+create index letter_failed_idx on pgq.letter (queue_id, failed_at);
+comment on table pgq.letter is
+    'Whole copies of messages that failed, with why: they outlive the log and its eras. Read them '
+    'by the view pgq.dead_letter.';
+comment on column pgq.letter.reason is
+    'processing_error: the last attempt was refused with an error; max_attempts: without one; '
+    'timeout: its lease expired; rejected: buried by its consumer; expired: never delivered '
+    'in time.';
+comment on column pgq.letter.error is 'What the last holder said.';
+comment on column pgq.letter.details is 'What the last holder said, for programs.';
+comment on column pgq.letter.failures is
+    'The attempts, oldest first: when, who, how it ended.';
+comment on column pgq.letter.holder is 'application_name of the last holder.';
+comment on column pgq.letter.client is 'Address of the last holder; null for a local socket.';
+comment on column pgq.letter.replay_count is 'How often it was replayed and came back.';
+comment on column pgq.letter.replayed_at is 'When it was last replayed.';
+revoke all on table pgq.letter from public;

@@ -1,0 +1,78 @@
+create table pgq.filter (
+    filter_id  bigint generated always as identity,
+    queue_id   int not null,
+    hash       bigint not null,
+    document   jsonb not null,
+    lane_keys  text[],
+    scope      text not null,
+    path       jsonpath not null,
+    lane_path  jsonpath,
+    lane_final boolean not null,
+    lane_hashes int[],
+    created_at timestamptz not null default now(),
+    constraint filter_pkey primary key (filter_id)
+);
+create index filter_hash_idx on pgq.filter (hash);
+create index filter_queue_idx on pgq.filter (queue_id);
+comment on table pgq.filter is 'Compiled filters, found by the hash of their document.';
+comment on column pgq.filter.queue_id is
+    'The queue that used it first: a queue may keep a limited number. Others may use it too.';
+comment on column pgq.filter.lane_keys is 'The lane keys that it was projected to.';
+comment on column pgq.filter.lane_path is
+    'The filter projected to the lane keys that are not hashed.';
+comment on column pgq.filter.lane_final is 'The lane keys alone decide: no message needs testing.';
+comment on column pgq.filter.lane_hashes is
+    'Hashes that the hashed lane key of a match can have; null: any.';
+revoke all on table pgq.filter from public;
+
+-- Two claims may note a first cursor at once: either row is right, and nobody waits.
+create table pgq.filter_scan (
+    filter_id bigint not null,
+    queue_id  int not null,
+    low       pgq._low not null,
+    noted_at  timestamptz not null
+) with (fillfactor = 50);
+create index filter_scan_idx on pgq.filter_scan (filter_id, queue_id);
+comment on table pgq.filter_scan is
+    'Scan cursors of filters: no ready row that the snapshot of low could see and that comes '
+    'before its rank holds a match.';
+revoke all on table pgq.filter_scan from public;
+
+-- Claims append, maintain() adds up: no row is ever hot.
+create table pgq.filter_hit (
+    filter_id bigint not null,
+    queue_id  int not null,
+    claims    bigint not null,
+    tested    bigint not null,
+    matched   bigint not null,
+    used_at   timestamptz not null,
+    last_at   timestamptz
+);
+comment on table pgq.filter_hit is 'How filters fare; the rows of a filter add up.';
+comment on column pgq.filter_hit.filter_id is '0: filters that are forgotten.';
+comment on column pgq.filter_hit.last_at is 'The last claim that found a match.';
+revoke all on table pgq.filter_hit from public;
+
+-- What the lanes of a queue say about a filter.
+create type pgq._lanes as (
+    kept    int[],           -- lanes that can hold a match; null: any ready row can
+    sure    int[],           -- lanes in which every message matches
+    stale   int[],           -- kept lanes of other keys than the queue has now
+    hashes  int[],           -- hashes that a match can have, except in stale lanes; null: any
+    by_lane boolean          -- few kept lanes, or hashes: scan each of them by itself
+);
+comment on type pgq._lanes is 'Lanes that a filter has to look at.';
+revoke all on type pgq._lanes from public;
+
+-- What a scan for matches has found.
+create type pgq._found as (
+    among  tid[],            -- rows to look at next, instead of the queue
+    places tid[],            -- rows that hold matches
+    sets   int8multirange[], -- their ids that match; null: all of them
+    tested bigint,           -- messages that were tested
+    low    bigint,           -- rank at which the scan can go on; null: it has reached the end
+    high   bigint,           -- no match before this rank is left; null: not known
+    partly bigint            -- rank of the row that holds the n-th match: the rest is not tested
+);
+comment on type pgq._found is 'What a scan for matches has found.';
+revoke all on type pgq._found from public;

@@ -1,0 +1,16 @@
+-- Keys belong to a queue: its window is its own affair, and they end with it.
+create table pgq.dedup (
+    queue_id   int not null,
+    topic      text not null,
+    dedup_key  text not null,
+    message_id bigint not null,
+    until      timestamptz not null,
+    due_at     timestamptz,
+    constraint dedup_pkey primary key (queue_id, topic, dedup_key)
+);
+create index dedup_until_idx on pgq.dedup (until);
+comment on table pgq.dedup is
+    'Dedup keys that a queue has seen within its window, and the message that won.';
+comment on column pgq.dedup.due_at is
+    'When the message is due, in a queue that replaces or postpones: a later one finds it by that.';
+revoke all on table pgq.dedup from public;

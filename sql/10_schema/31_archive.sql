@@ -1,0 +1,50 @@
+create table pgq.archive (
+    wait  interval not null,
+    owner text,
+    until timestamptz
+);
+comment on table pgq.archive is
+    'One row while somebody archives the log: an era that has not been archived is kept for this '
+    'long beyond its retention. No row: eras wait for nobody.';
+comment on column pgq.archive.owner is 'The process that archives now; null: none.';
+comment on column pgq.archive.until is
+    'An owner that is not heard of until then has lost its place to the next one.';
+revoke all on table pgq.archive from public;
+
+-- A copy that failed half way stays where it is; only the last attempt can be confirmed. So no
+-- attempt has to overwrite another one.
+create table pgq.archive_copy (
+    era     bigint not null,
+    copy_id uuid not null default gen_random_uuid(),
+    attempt int not null default 1,
+    constraint archive_copy_pkey primary key (era)
+);
+comment on table pgq.archive_copy is 'The copies of the eras that are still in the log.';
+comment on column pgq.archive_copy.copy_id is
+    'Tells the copies of this era from those of other databases.';
+comment on column pgq.archive_copy.attempt is
+    'The last attempt to copy the era, which is the only one that can be confirmed.';
+revoke all on table pgq.archive_copy from public;
+
+create table pgq.archive_era (
+    era         bigint not null,
+    started_at  timestamptz not null,
+    messages    bigint not null,
+    checksum    bigint not null,
+    low         bigint,
+    high        bigint,
+    old         int8multirange not null default '{}',
+    path        text,
+    archived_at timestamptz not null,
+    constraint archive_era_pkey primary key (era)
+);
+comment on table pgq.archive_era is
+    'Every era whose copy was confirmed, and where it is: with the live log, all messages that '
+    'were ever published since the archive began.';
+comment on column pgq.archive_era.low is 'The smallest id in the copy; null: it is empty.';
+comment on column pgq.archive_era.high is 'The largest id in the copy.';
+comment on column pgq.archive_era.old is
+    'The ids in the copy that are not larger than all ids of the eras before: only these can be in '
+    'another copy too.';
+comment on column pgq.archive_era.path is 'Where the copy is, as who made it says.';
+revoke all on table pgq.archive_era from public;

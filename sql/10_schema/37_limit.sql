@@ -1,0 +1,69 @@
+create table pgq.queue_limit (
+    queue_id        int not null,
+    max_leased      int,
+    rate            text,
+    burst           int,
+    lane_max_leased int,
+    lane_rate       text,
+    lane_burst      int,
+    fair            boolean not null,
+    step            float8,
+    lane_step       float8,
+    constraint queue_limit_pkey primary key (queue_id),
+    constraint queue_limit_queue_exists foreign key (queue_id) references pgq.queue
+        on delete cascade
+);
+comment on table pgq.queue_limit is
+    'How much of a queue may be under way: a row for each queue that has limits.';
+comment on column pgq.queue_limit.max_leased is 'The most messages that are leased at a time.';
+comment on column pgq.queue_limit.rate is 'The most messages per interval, such as 100/min.';
+comment on column pgq.queue_limit.burst is
+    'How many messages may be claimed at once after a pause.';
+comment on column pgq.queue_limit.lane_max_leased is 'As max_leased, for each lane.';
+comment on column pgq.queue_limit.lane_rate is 'As rate, for each lane.';
+comment on column pgq.queue_limit.lane_burst is 'As burst, for each lane.';
+comment on column pgq.queue_limit.fair is 'Claims take turns over the lanes.';
+comment on column pgq.queue_limit.step is 'Seconds per message, from the rate.';
+comment on column pgq.queue_limit.lane_step is 'Seconds per message of a lane.';
+revoke all on table pgq.queue_limit from public;
+
+-- What a rate limit needs to remember is one moment: when the bucket will be full of tokens again.
+-- A bucket is written by moving its row to a later moment, and read from the end of the index, so
+-- that old versions that cannot be removed yet cost nothing. The row of 1970 stays: claims lock it.
+create table pgq.flow (
+    queue_id int not null,
+    lane     bigint not null,
+    full_at  timestamptz not null,
+    constraint flow_pkey primary key (queue_id, lane, full_at)
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+comment on table pgq.flow is
+    'The token buckets of limited queues and of their lanes, and what their claims lock.';
+comment on column pgq.flow.lane is
+    '16 to 31: the shards of the whole queue; else the hash of a lane''s label.';
+comment on column pgq.flow.full_at is
+    'When all tokens are there again; a row of 1970: what claims lock.';
+revoke all on table pgq.flow from public;
+
+-- The first row of a lane.
+create type pgq._head as (
+    lane_id int,
+    lane    bigint,          -- the number under which limits count it
+    place   tid,
+    size    int,
+    suspect boolean,
+    full_at timestamptz,     -- its token bucket
+    quota   int              -- messages to take; null: not known yet
+);
+comment on type pgq._head is 'The first row of a lane.';
+revoke all on type pgq._head from public;
+
+-- What the limits of a queue leave to a claim.
+create type pgq._budget as (
+    n       int,             -- messages
+    shards  int[],           -- the shards that it has locked
+    permits int8multirange,  -- the permits in them that nobody has; null: no such limit
+    full_at timestamptz[],   -- their token buckets
+    tokens  int[]
+);
+comment on type pgq._budget is 'What limits leave to a claim.';
+revoke all on type pgq._budget from public;

@@ -1,0 +1,56 @@
+-- How many characters a regular expression has, with the copies that its bounds make of its parts.
+create or replace function pgq._filter_copies(pattern text) returns numeric
+language plpgsql immutable strict parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_bounds constant text := E'(\\)?)\\{(\\d+)(?:,(\\d*))?\\}';
+    v_copies numeric := length(pattern)::numeric;
+    v_match text[];
+begin
+    -- a bound copies what stands before it; after a group, everything that may be in the group
+    for v_match in select regexp_matches(pattern, v_bounds, 'g') loop
+        if v_match[1] = '' then
+            v_copies := v_copies + coalesce(nullif(v_match[3], ''), v_match[2])::numeric;
+        end if;
+    end loop;
+    for v_match in select regexp_matches(pattern, v_bounds, 'g') loop
+        if v_match[1] = ')' then
+            v_copies := v_copies
+                * greatest(coalesce(nullif(v_match[3], ''), v_match[2])::numeric, 1);
+        end if;
+    end loop;
+    return v_copies;
+end
+$$;
+comment on function pgq._filter_copies(text) is
+    'The length of a regular expression with what its bounds repeat.';
+
+-- Refuses a regular expression that PostgreSQL would take long to compile or to run.
+create or replace function pgq._filter_check_regex(pattern text, at text)
+returns void
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if pattern ~ E'^(?:[^\\\\]|\\\\[^1-9])*\\\\[1-9]' then
+        perform pgq._filter_error('back-references are not supported', at,
+            E'Write the regular expression without \\1 to \\9.');
+    elsif pattern ~ E'^(?:[^[\\\\]|\\\\.|\\[\\^?\\]?(?:[^]\\\\]|\\\\.)*\\])*\\(\\?<?[=!]' then
+        -- a lookahead makes the time for a text grow with the cube of its length
+        perform pgq._filter_error('lookahead and lookbehind are not supported', at,
+            'Write two tests: {"$regex": ...} for one, {"$not": {"key": {"$regex": ...}}} for the '
+            'other.');
+    elsif (select count(m.part[1]) from regexp_matches(pattern, E'\\\\.|\\(\\?|([?*+{])', 'g')
+            as m (part)) > 12 then
+        perform pgq._filter_error('the regular expression has too many quantifiers', at,
+            'It has at most 12 of *, +, ? and {}.');
+    end if;
+    if pgq._filter_copies(pattern) > 1024 then
+        perform pgq._filter_error('the regular expression repeats too much', at,
+            'The bounds in braces, multiplied where groups are repeated, make at most 1024.');
+    end if;
+end
+$$;
+comment on function pgq._filter_check_regex(text, text) is
+    'Validates a regular expression; QU004 if it could be slow.';

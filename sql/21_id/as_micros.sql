@@ -1,0 +1,5 @@
+-- A time in microseconds, exactly: those of a float are not, beyond the year 2255.
+create or replace function pgq._micros(moment timestamptz) returns bigint
+language sql immutable parallel safe
+return (extract(epoch from moment) * 1000000)::bigint;
+comment on function pgq._micros(timestamptz) is 'A finite time in microseconds since 1970.';

@@ -1,0 +1,26 @@
+-- A filter in compiled form, kept in the cache for the next time.
+create or replace function pgq._keep_filter(queue pgq.queue, document jsonb) returns pgq.filter
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_filter pgq.filter := pgq._find_filter(document, queue.lane_keys);
+begin
+    -- Two sessions may keep the same filter at once: either row is right, and nobody waits. Each
+    -- queue has a limit of its own: nobody can fill the cache of others.
+    if v_filter.filter_id is null and (
+        select count(*) < pgq._limit('filters') from pgq.filter f
+        where f.queue_id = queue.queue_id)
+    then
+        insert into pgq.filter (queue_id, hash, document, lane_keys, scope, path, lane_path,
+                                lane_final, lane_hashes)
+        values (queue.queue_id, v_filter.hash, v_filter.document, v_filter.lane_keys,
+                v_filter.scope, v_filter.path, v_filter.lane_path, v_filter.lane_final,
+                v_filter.lane_hashes)
+        returning * into v_filter;
+    end if;
+    return v_filter;
+end
+$$;
+comment on function pgq._keep_filter(pgq.queue, jsonb) is
+    'A filter in compiled form, kept for the next time.';

@@ -1,0 +1,79 @@
+-- Delivers messages of the log to a queue for the first time: into ready rows, or scheduled rows if
+-- they are delayed. Returns those of ordering groups, which the caller hands to _join_queue.
+create or replace function pgq._deliver(queue pgq.queue, ids bigint[], now timestamptz)
+returns bigint[]
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_hashed text := substr(queue.lane_keys[pgq._hashed_key(queue.lane_keys)], 2);
+    v_set record;
+    v_grouped bigint[] := '{}';
+begin
+    for v_set in
+        select m.group_key is not null as grouped,
+               case when m.group_key is null then m.priority end as priority,
+               case when m.group_key is null then m.expires_at end as expires_at,
+               case when m.group_key is null and m.deliver_at > now then m.deliver_at end as due_at,
+               case when m.group_key is null and queue.lane_keys is not null then
+                   pgq._lane_label(m, queue.lane_keys)
+               end as label,
+               array_agg(m.id order by m.id) as ids,
+               array_agg(case when v_hashed is not null then
+                   pgq._lane_hash(pgq._lane_value(m, v_hashed)) end order by m.id) as hashes
+        from unnest(_deliver.ids) i join pgq.message m on m.id = i
+        group by 1, 2, 3, 4, 5
+    loop
+        if v_set.grouped then
+            v_grouped := v_set.ids;
+        elsif v_set.due_at is not null then
+            insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
+            values (queue.queue_id, v_set.due_at, 0, cardinality(v_set.ids),
+                    pgq._set_of(v_set.ids));
+        else
+            perform pgq._add_laned(
+                queue, v_set.label, v_set.priority, false, 0, v_set.expires_at, null, false,
+                v_set.ids, v_set.hashes);
+        end if;
+    end loop;
+    return v_grouped;
+end
+$$;
+comment on function pgq._deliver(pgq.queue, bigint[], timestamptz) is
+    'Delivers messages to a queue for the first time.';
+
+-- Puts messages of ordering groups into a queue.
+create or replace function pgq._join_queue(queue pgq.queue, ids bigint[], now timestamptz)
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pgq._admit_heads(
+        queue, pgq._join_groups(queue.queue_id, ids, null), null, now);
+end
+$$;
+comment on function pgq._join_queue(pgq.queue, bigint[], timestamptz) is
+    'Puts messages of ordering groups into a queue.';
+
+-- The same for several queues; queues and ids run in parallel. Queue after queue and in the order
+-- of ids, so that two batches cannot wait for each other.
+create or replace function pgq._join_queues(queues int[], ids bigint[], now timestamptz)
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue;
+begin
+    for v_queue in
+        select q.* from pgq.queue q where q.queue_id = any (queues) order by q.queue_id
+    loop
+        perform pgq._join_queue(v_queue, array(
+            select g.id from unnest(queues, _join_queues.ids) g (queue_id, id)
+            where g.queue_id = v_queue.queue_id), now);
+    end loop;
+end
+$$;
+comment on function pgq._join_queues(int[], bigint[], timestamptz) is
+    'Puts messages of ordering groups into several queues.';

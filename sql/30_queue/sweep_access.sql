@@ -1,0 +1,20 @@
+-- Takes away the rights to queues that are gone, and the privileges that roles need no more. The
+-- caller has the turn "right".
+create or replace function pgq._sweep_access() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_roles regrole[];
+begin
+    with gone as (
+        delete from pgq.queue_right r
+        where not exists (select from pgq.queue q where q.queue_id = r.queue_id)
+        returning r.role
+    )
+    select array_agg(distinct g.role) into v_roles from gone g;
+    perform pgq._set_access(r) from unnest(v_roles) r;
+end
+$$;
+comment on function pgq._sweep_access() is
+    'Takes away the rights to queues that are gone, and their privileges.';

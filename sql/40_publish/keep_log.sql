@@ -1,0 +1,57 @@
+-- Refuses changes of the log, and emptying what queues hold, by hand: a deleted message would stay
+-- in the sets of its queues. The functions that may change the log are named in the call stack;
+-- nobody but the owner can make functions of these names.
+create or replace function pgq._keep_log() returns trigger
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_stack text;
+begin
+    get diagnostics v_stack = pg_context;
+    if v_stack ~ 'pgq[.]_(copy_forward|copy_late|truncate_slot|publish_direct)[(]'
+       -- What happened elsewhere is replicated as it happened.
+       or exists (select from pg_stat_activity a
+                  where a.pid = pg_backend_pid() and a.backend_type like 'logical replication%')
+    then
+        return null;
+    end if;
+    raise exception '% on pgq.% is refused', tg_op, tg_table_name
+        using errcode = 'feature_not_supported',
+              detail = case when tg_table_name like 'message%'
+                  then 'The log is immutable: pgq.maintain() removes messages by the retention of '
+                      'the queues.'
+                  else 'Every message of every queue would be lost.' end,
+              hint = case when tg_op = 'UPDATE'
+                  then 'Publish another message, and take this one out of a queue with pgq.cancel.'
+                  else 'pgq.cancel takes messages out of a queue, pgq.purge empties one, '
+                      'pgq.discard ends dead letters.' end;
+end
+$$;
+comment on function pgq._keep_log() is 'Refuses changes of the log by hand.';
+
+-- Once: to make a trigger again would lock the tables at every upgrade.
+do $$
+declare
+    v_table text;
+begin
+    foreach v_table in array
+        '{message,message_0,message_1,message_2,ready,scheduled,lease,group_head,group_line,
+          letter}'::pg_catalog.text[]
+    loop
+        continue when exists (
+            select from pg_catalog.pg_trigger t
+            where t.tgrelid operator(pg_catalog.=) pg_catalog.format('pgq.%I', v_table)::regclass
+              and t.tgname operator(pg_catalog.=) 'keep_log');
+        -- Others than the log are changed by every call: only emptying them costs nobody a trigger.
+        execute pg_catalog.format(
+            'create trigger keep_log before %s truncate on pgq.%I '
+            'for each statement execute function pgq._keep_log()',
+            case when v_table ~ '^message' then 'update or delete or' end, v_table);
+        execute pg_catalog.format('alter table pgq.%I enable always trigger keep_log', v_table);
+        execute pg_catalog.format(
+            'comment on trigger keep_log on pgq.%I is %L', v_table,
+            'Messages are taken out of queues by functions, not by hand.');
+    end loop;
+end
+$$;

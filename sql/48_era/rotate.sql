@@ -1,0 +1,133 @@
+-- Rotates the log by one step; returns whether there may be another one. Only maintain() does it.
+--
+-- A closed era whose messages are past retention is emptied in two transactions. The first copies
+-- its unfinished messages forward. The second truncates the slot, when no snapshot is left that
+-- does not see the copies, and when the lock can be had within a moment.
+create or replace function pgq._rotate(now timestamptz, deadline timestamptz) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    v_number bigint := pg_sequence_last_value('pgq.era_number');
+    v_retention interval := pgq._log_retention();
+    v_era pgq.era;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' or not pgq._try_turn('era') then
+        return false;
+    end if;
+    if not exists (select from pgq.era e where e.number = v_number) then
+        -- The first time, or the sequence moved in a transaction that was rolled back.
+        perform pgq._begin_era(v_number, now);
+    end if;
+    update pgq.era e set closed_xid = pg_current_xact_id()
+    where e.number < v_number and e.closed_xid is null;
+
+    -- Messages of an era are old enough when the era after it is. Who archives them has a while
+    -- longer for it. Nobody may publish into the era any more.
+    select e.* into v_era from pgq.era e join pgq.era n on n.number = e.number + 1
+    where e.number < v_number and e.emptied_at is null
+      and n.started_at + v_retention <= _rotate.now
+      and (e.archived_at is not null or not exists (
+          select from pgq.archive a
+          where n.started_at + v_retention + pgq._bounded(a.wait, pgq._limit('policy_years'))
+              > _rotate.now))
+      and pgq._is_past(e.closed_xid)
+    order by e.number limit 1;
+    if found then
+        if v_era.copied_xid is null then
+            if pgq._copy_forward(v_era.slot, deadline) then
+                update pgq.era e set copied_xid = pg_current_xact_id()
+                where e.number = v_era.number;
+            end if;
+            return true;
+        elsif pgq._is_seen(v_era.copied_xid) then
+            -- A replay or a new subscription may have brought finished messages back; the turn
+            -- keeps others from doing so until this transaction ends.
+            if not pgq._copy_forward(v_era.slot, deadline) then
+                update pgq.era e set copied_xid = null where e.number = v_era.number;
+                return true;
+            elsif pgq._truncate_slot(v_era.slot, _rotate.now - v_retention - (
+                select n.started_at from pgq.era n where n.number = v_era.number + 1))
+            then
+                update pgq.era e set emptied_at = _rotate.now where e.number = v_era.number;
+                return true;
+            end if;
+        end if;
+    end if;
+
+    -- Last, because a sequence does not come back when a transaction rolls back.
+    if exists (select from pgq.era e
+               where e.number = v_number
+                 and e.started_at + greatest(v_retention, interval '1 s') <= _rotate.now)
+       and not exists (select from pgq.era e
+                       where e.slot = (v_number + 1) % 3 and e.emptied_at is null)
+       and exists (select from pgq.message m where m.era = v_number % 3)
+    then
+        perform pgq._begin_era(v_number + 1, now);
+        perform setval('pgq.era_number', v_number + 1);
+        return true;
+    end if;
+    return false;
+end
+$$;
+comment on function pgq._rotate(timestamptz, timestamptz) is 'Rotates the log by one step.';
+
+create or replace function pgq._begin_era(number bigint, now timestamptz) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into pgq.era as e (slot, number, started_at)
+    values (_begin_era.number % 3, _begin_era.number, _begin_era.now)
+    on conflict on constraint era_pkey do update
+    set number = excluded.number, started_at = excluded.started_at, closed_xid = null,
+        copied_xid = null, emptied_at = null, messages = null, checksum = null,
+        archived_at = null;
+end
+$$;
+comment on function pgq._begin_era(bigint, timestamptz) is 'Notes the beginning of an era.';
+
+-- Truncates a slot of the log; false if somebody uses it. Waits for the lock for 40 ms, because on
+-- a busy server somebody always has it for a moment, and everybody else waits for as long. Where
+-- that is in vain, because readers follow each other closely, it waits longer the longer the slot
+-- is overdue, well below deadlock_timeout. Who has the lock for more than a second, such as
+-- pg_dump, is not waited for at all.
+create or replace function pgq._truncate_slot(slot int, overdue interval) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '40ms'
+as $$
+begin
+    -- Ends with the function, as what it has declared.
+    perform set_config('lock_timeout', least(
+        extract(epoch from current_setting('deadlock_timeout')::interval) * 1000 / 3,
+        40 * (1 + extract(epoch from overdue) / 60))::int::text, true);
+    if exists (
+        select from pg_locks l join pg_stat_activity a on a.pid = l.pid
+        where l.granted and a.xact_start < clock_timestamp() - interval '1 s'
+          and a.pid <> pg_backend_pid()
+          and l.relation in (to_regclass('pgq.message_' || slot),
+                             to_regclass('pgq.journal_' || slot))
+          and l.database = (select d.oid from pg_database d where d.datname = current_database()))
+    then
+        return false;
+    end if;
+    case slot
+        when 0 then
+            lock table only pgq.message_0, only pgq.journal_0 in access exclusive mode;
+            truncate pgq.message_0, pgq.journal_0;
+        when 1 then
+            lock table only pgq.message_1, only pgq.journal_1 in access exclusive mode;
+            truncate pgq.message_1, pgq.journal_1;
+        when 2 then
+            lock table only pgq.message_2, only pgq.journal_2 in access exclusive mode;
+            truncate pgq.message_2, pgq.journal_2;
+    end case;
+    return true;
+exception
+    when lock_not_available or deadlock_detected then
+        return false;
+end
+$$;
+comment on function pgq._truncate_slot(int, interval) is 'Truncates a slot of the log.';

@@ -1,0 +1,124 @@
+-- What the limits of a whole queue leave to a claim of n messages.
+--
+-- A claim has to know what others have taken and not committed yet, and must not wait for their
+-- commits: then the claims of a queue would be as slow as the disk. So a limit is cut into up to 16
+-- shards, each with a part of the permits and of the tokens, and a claim locks as many shards as it
+-- needs. Others have taken nothing from a shard that one has locked. Only if every shard that has
+-- something left is locked, the claim waits for one.
+create or replace function pgq._budget(
+    queue_id int, limits pgq.queue_limit, n int, first bigint, now timestamptz
+) returns pgq._budget
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count int := pgq._shards(limits);
+    v_burst int := pgq._burst(limits.rate, limits.burst);
+    v_start int := floor(random() * v_count)::int;
+    v_used int8multirange;
+    v_leased int;
+    v_busy int;
+    v_shard int;
+    v_full timestamptz;
+    v_tokens int := 0;
+    v_room int[];
+    v_sums int[];
+    v_budget pgq._budget;
+begin
+    v_budget.shards := '{}';
+    for v_round in 1 .. 4 loop
+        -- The first round locks one shard, the second what else has something left, as far as that
+        -- is known; the last ones wait.
+        v_busy := null;
+        v_sums := array[case when v_budget.permits is not null then
+                            pgq._set_size(v_budget.permits) end, v_tokens];
+        for i in 0 .. case when v_round = 1 then 0 else v_count - 1 end loop
+            v_shard := (v_start + i) % v_count;
+            continue when v_shard = any (v_budget.shards);
+            if v_round > 1 then
+                v_room := pgq._shard_room(queue_id, limits, v_count, v_shard, v_used, now);
+                continue when not coalesce(v_sums[1] < n and v_room[1] > 0, false)
+                    and not coalesce(v_sums[2] < n and v_room[2] > 0, false);
+            end if;
+            perform from pgq.flow f
+            where f.queue_id = _budget.queue_id and f.lane = pgq._shard_lane(v_shard)
+              and f.full_at = 'epoch'
+            for update skip locked;
+            if found then
+                v_budget.shards := v_budget.shards || v_shard;
+                v_sums := array[v_sums[1] + v_room[1], v_sums[2] + v_room[2]];
+                exit when least(v_sums[1], v_sums[2]) >= n;
+            else
+                v_busy := v_shard;
+            end if;
+        end loop;
+        -- A new statement sees what was committed before the locks were had.
+        if limits.max_leased is not null then
+            select coalesce(range_agg(case when upper(l.permits) - lower(l.permits) = l.size
+                                      then l.permits
+                                      else pgq._first_ids(l.permits, l.size) end), '{}'),
+                   coalesce(sum(l.size), 0)::int
+            into v_used, v_leased
+            from pgq.lease l
+            where l.queue_id = _budget.queue_id and l.flow is not null
+              and l.lease_id >= coalesce(first, 0);
+        end if;
+        v_budget.n := n;
+        v_budget.permits := case when limits.max_leased is not null then '{}'::int8multirange end;
+        v_budget.full_at := '{}';
+        v_budget.tokens := '{}';
+        v_tokens := 0;
+        foreach v_shard in array v_budget.shards loop
+            if limits.max_leased is not null then
+                v_budget.permits := v_budget.permits
+                    + (pgq._shard_permits(limits, v_count, v_shard) - v_used);
+            end if;
+            if limits.step is not null then
+                select f.full_at into v_full from pgq.flow f
+                where f.queue_id = _budget.queue_id and f.lane = pgq._shard_lane(v_shard)
+                order by f.full_at desc limit 1;
+                v_budget.full_at := v_budget.full_at || v_full;
+                v_budget.tokens := v_budget.tokens || pgq._tokens(
+                    v_full, limits.step * v_count, pgq._shard_burst(v_burst, v_count, v_shard),
+                    now);
+                v_tokens := v_tokens + v_budget.tokens[cardinality(v_budget.tokens)];
+            end if;
+        end loop;
+        if limits.max_leased is not null then
+            v_budget.n := least(
+                v_budget.n, pgq._set_size(v_budget.permits), limits.max_leased - v_leased);
+        end if;
+        if limits.step is not null then
+            v_budget.n := least(v_budget.n, v_tokens);
+        end if;
+        exit when v_budget.n >= n or v_round > 1 and (v_budget.n > 0 or v_busy is null)
+            or v_round > 2 and not pgq._lock_flow(queue_id, pgq._shard_lane(v_busy));
+    end loop;
+    v_budget.n := case when v_budget.shards = '{}' then 0 else greatest(v_budget.n, 0) end;
+    return v_budget;
+end
+$$;
+comment on function pgq._budget(int, pgq.queue_limit, int, bigint, timestamptz) is
+    'What the limits of a queue leave to a claim.';
+
+-- How many permits and tokens a shard had left when the permits in use were counted; null: it is
+-- not limited by them.
+create or replace function pgq._shard_room(
+    queue_id int, limits pgq.queue_limit, shards int, shard int, used int8multirange,
+    now timestamptz
+) returns int[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array[
+        case when limits.max_leased is not null then
+            pgq._set_size(pgq._shard_permits(limits, shards, shard) - used) end,
+        case when limits.step is not null then pgq._tokens(
+            pgq._full_at(queue_id, pgq._shard_lane(shard)), limits.step * shards,
+            pgq._shard_burst(pgq._burst(limits.rate, limits.burst), shards, shard), now) end];
+end
+$$;
+comment on function pgq._shard_room(
+    int, pgq.queue_limit, int, int, int8multirange, timestamptz) is
+    'How many permits and tokens a shard had left.';

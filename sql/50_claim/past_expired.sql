@@ -1,0 +1,50 @@
+-- The first ready rows that have not expired, from a rank on, where many have expired: a claim must
+-- not walk over a million of them. Reads so many rows in order. If all of these have expired, it
+-- skips the rest: rows that never expire are found by an index of their own, in order; of those
+-- that do, the ones that expire next are looked at, and the lowest ranks of them are taken. That is
+-- the order of the queue, except where more than these are left and their times to live differ.
+-- No rows: everything has expired. Before the rank walked everything has: that is the first of the
+-- rows, unless there may be others before it.
+create or replace function pgq._past_expired(
+    queue_id int, now timestamptz, low bigint,
+    out places tid[], out rank bigint, out size int, out suspect boolean, out walked bigint)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_most constant int := pgq._limit('expired_rows');
+    v_count int;
+begin
+    select array_agg(w.place order by w.rank) filter (where w.lasts),
+           min(w.rank) filter (where w.lasts), count(*)::int, max(w.rank)
+    into places, rank, v_count, walked
+    from (
+        select r.ctid as place, r.rank,
+               r.expires_at is null or r.expires_at > _past_expired.now as lasts
+        from pgq.ready r
+        where r.queue_id = _past_expired.queue_id and r.rank >= _past_expired.low
+        order by r.rank limit v_most
+    ) w;
+    if places is null and v_count = v_most then
+        select array_agg(o.place order by o.rank), min(o.rank),
+               (count(*) filter (where o.expires))::int
+        into places, rank, v_count
+        from (
+            (select r.ctid as place, r.rank, false as expires from pgq.ready r
+             where r.queue_id = _past_expired.queue_id and r.expires_at is null and r.rank >= walked
+             order by r.rank limit v_most)
+            union all
+            (select r.ctid, r.rank, true from pgq.ready r
+             where r.queue_id = _past_expired.queue_id and r.expires_at > _past_expired.now
+               and r.rank >= walked
+             order by r.expires_at limit v_most)
+        ) o;
+        walked := case when v_count = v_most then walked else coalesce(rank, walked) end;
+    else
+        walked := rank;
+    end if;
+    select r.size, r.suspect into size, suspect from pgq.ready r where r.ctid = places[1];
+end
+$$;
+comment on function pgq._past_expired(int, timestamptz, bigint) is
+    'The first ready rows that have not expired, where many have.';

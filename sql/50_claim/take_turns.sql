@@ -1,0 +1,92 @@
+-- Takes up to n messages from the lanes whose turn it is: from a few of them, about as many from
+-- each, no more than the limits of a lane leave. The next claim of the session begins behind the
+-- last of these lanes, so that each lane has its turn however much the others hold. A session keeps
+-- its place in a setting; a forged one only changes which lane comes first.
+create or replace function pgq._take_turns(
+    queue pgq.queue, claim pgq._claim, document jsonb, limits pgq.queue_limit, low pgq._low
+) returns pgq._taken
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_setting text := 'pgq.turn_' || queue.queue_id;
+    v_turn int := substring(current_setting(v_setting, true) from '^[0-9]{1,9}$')::int;
+    v_filter pgq.filter;
+    v_test pgq.filter;  -- the same; null: the lanes decide, no message has to be tested
+    v_lanes pgq._lanes;
+    v_low pgq._low;
+    v_seen pg_snapshot := pg_current_snapshot();
+    v_own xid8 := pg_current_xact_id_if_assigned();
+    v_heads pgq._head[];
+    v_all pgq._head[];
+    v_size int := 0;
+    v_now timestamptz;
+    v_rows record;
+    v_taken pgq._taken := row(null, 0, null)::pgq._taken;
+begin
+    if document is not null then
+        v_filter := pgq._keep_filter(queue, document);
+        if document::text ~ E'"\\$now"' then
+            v_filter.filter_id := null;  -- what a clock does not match now it may match later
+        end if;
+        v_lanes := pgq._keep_lanes(queue, v_filter);
+        if v_lanes.kept = '{}' then
+            perform pgq._note_ruled_out(queue.queue_id, v_filter.filter_id, claim.claimed_at);
+        end if;
+        if (v_lanes.kept <@ v_lanes.sure) is not true then
+            v_test := v_filter;
+            v_low := pgq._cursor_get(v_filter.filter_id, queue.queue_id);
+        end if;
+    end if;
+    if v_turn is null then  -- the first claim of a session begins anywhere
+        v_turn := (random() * (
+            select max(l.lane_id) from pgq.lane l where l.queue_id = queue.queue_id))::int;
+    end if;
+    v_all := pgq._lane_heads(
+        queue, claim, limits, v_lanes.kept, low.lease, v_turn, v_test, v_low);
+    v_heads := pgq._lane_quotas(queue.queue_id, claim, limits, low.lease, v_all);
+    if v_heads <> '{}' then
+        v_rows := pgq._lane_rows(claim, v_heads, v_test, v_test.path is null);
+        v_size := coalesce(v_rows.size, 0);
+    end if;
+    if v_size > 0 then
+        for i in 1 .. case when limits.lane_step is null then 0 else cardinality(v_heads) end
+        loop
+            continue when v_rows.sizes[i] < 1;
+            perform pgq._spend(
+                queue.queue_id, (v_heads[i]).lane, (v_heads[i]).full_at, limits.lane_step,
+                v_rows.sizes[i], claim.claimed_at);
+        end loop;
+        if claim.permits is not null and v_size < claim.n then
+            claim.permits := pgq._first_ids(claim.permits, v_size);
+        end if;
+        claim.n := v_size;
+        v_now := pgq.now();  -- the lease begins after what was counted as ended has ended
+        claim.until := claim.until + (v_now - claim.claimed_at);
+        claim.claimed_at := v_now;
+        claim.lease_id := pgq._lease_token(claim.until);
+        v_turn := (v_heads[cardinality(v_heads)]).lane_id;
+        perform set_config(v_setting, v_turn::text, false);
+        v_rows := pgq._take_rows(claim, v_rows.places, v_rows.sets);
+        v_taken.lease_id := claim.lease_id;
+        v_taken.size := v_rows.size;
+    elsif queue.unlaned_rows then
+        return pgq._take_unlaned(claim, limits, low, v_filter);
+    elsif v_all = '{}' and v_test.filter_id is not null
+          and num_nonnulls(limits.lane_max_leased, limits.lane_step) = 0
+    then
+        -- All lanes were looked at: the next claim need not test these messages again.
+        v_low.rank := greatest(
+            v_low.rank, pgq._rank(0, false, pg_sequence_last_value('pgq.message_id') + 1));
+        v_low.seen := v_seen;
+        v_low.own := v_own;
+        perform pgq._cursor_set(v_filter.filter_id, queue, v_low, 0, claim.claimed_at);
+    else
+        v_taken.missed := array(select h.place from unnest(v_all) h where h.size > 1);
+        v_taken.missed := nullif(v_taken.missed, '{}');
+    end if;
+    return v_taken;
+end
+$$;
+comment on function pgq._take_turns(pgq.queue, pgq._claim, jsonb, pgq.queue_limit, pgq._low) is
+    'Takes messages from the lanes whose turn it is.';

@@ -1,0 +1,28 @@
+-- The ids of the log, and who may still add messages with smaller ones.
+create or replace function pgq.log_range(
+    topic text default null, slot int default null, caller pgq.caller default current_user
+) returns table (low bigint, high bigint, publishers text[])
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+    if not pgq._is_owner(caller) then
+        perform pgq._require(caller, 'consume', log_range.topic);
+    end if;
+    select min(m.id), max(m.id) into low, high from pgq.message m
+    where log_range.slot is null or m.era = log_range.slot;
+    -- After that: who takes an id has the sequence locked before, and until its transaction ends.
+    publishers := array(
+        select distinct l.virtualtransaction from pg_locks l
+        where l.locktype = 'relation' and l.mode = 'RowExclusiveLock'
+          and l.database = (select d.oid from pg_database d where d.datname = current_database())
+          and l.relation = 'pgq.message_id'::regclass and l.pid <> pg_backend_pid());
+    return next;
+end
+$$;
+comment on function pgq.log_range(text, int, pgq.caller) is
+    'The smallest and the largest id in the log, or in a slot of it, and the transactions (as '
+    'pg_locks shows them) that have published and not ended: when they have, the log up to that '
+    'id changes no more. Works on a standby, which does not know the transactions.';

@@ -1,0 +1,107 @@
+-- Changes when selected messages of ordering groups are delivered at the earliest once it is their
+-- turn; returns how many.
+create or replace function pgq._reschedule_line(selection pgq._selection, due timestamptz)
+returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_line record;
+    v_key text := '';
+    v_id bigint := 0::bigint;
+    v_ids int8multirange;
+    v_count bigint := 0::bigint;
+begin
+    loop
+        v_line := pgq._lock_line(selection, v_key, v_id, pgq._limit('operate_rows'));
+        exit when v_line.ids is null;
+        with changed as (
+            update pgq.group_line g set due_at = due
+            from unnest(v_line.keys, v_line.ids) x (key, id)
+            where g.queue_id = selection.queue_id and g.group_key = x.key and g.message_id = x.id
+            returning g.message_id
+        )
+        select range_agg(int8range(c.message_id, c.message_id + 1)) into v_ids from changed c;
+        if v_ids is not null then
+            perform pgq._record(selection.queue_id, 'reschedule', 0, v_ids, 'when it is its turn');
+            v_count := v_count + pgq._set_size(v_ids);
+        end if;
+        v_key := v_line.keys[cardinality(v_line.keys)];
+        v_id := v_line.ids[cardinality(v_line.ids)];
+    end loop;
+    return v_count;
+end
+$$;
+comment on function pgq._reschedule_line(pgq._selection, timestamptz) is
+    'Changes when messages of ordering groups are delivered.';
+
+-- Changes when messages that wait are delivered.
+create or replace function pgq.reschedule(
+    topic text,
+    ids bigint[] default null,
+    filter jsonb default null,
+    at timestamptz default null,
+    delay interval default null,
+    dry_run boolean default false,
+    caller pgq.caller default current_user
+) returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+-- @publisher
+as $$
+declare
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', reschedule.topic);
+    v_selection pgq._selection := pgq._select_messages(v_queue, ids, filter, null);
+    v_due timestamptz := coalesce(at, v_selection.now + coalesce(delay, interval '0'));
+    v_later boolean;
+    v_set pgq._withdrawn;
+    v_count bigint := 0::bigint;
+begin
+    if num_nonnulls(at, delay) = 2 or delay < interval '0' or at = 'infinity' then
+        raise exception 'the new time must be either at or delay, not negative and not infinity'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Leave both out to deliver the messages now.';
+    end if;
+    v_later := v_due > v_selection.now;
+    if dry_run then
+        perform pgq._say_leased(v_selection, 'reschedule');
+        return pgq._count_selected(
+            v_selection, case when v_later then array['ready', 'scheduled', 'line']
+                         else array['scheduled', 'line'] end);
+    end if;
+    v_count := pgq._reschedule_line(v_selection, case when v_later then v_due else '-infinity' end);
+    for v_set in
+        select * from pgq._withdraw_scheduled(v_selection, null)
+        union all
+        select * from pgq._withdraw_ready(v_selection, null) where v_later
+    loop
+        perform pgq._record(v_queue.queue_id, 'reschedule', v_set.attempt, v_set.ids,
+                            'due ' || v_due);
+        v_count := v_count + v_set.size;
+        if v_later then
+            insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
+            values (v_queue.queue_id, v_due, v_set.attempt, v_set.size, v_set.grouped,
+                    v_set.failures, v_set.ids);
+        else
+            perform pgq._enqueue(
+                v_queue, v_set.ids, v_set.attempt, v_set.failures, v_set.grouped);
+        end if;
+        if v_queue.dedup <> 'keep' then  -- a later message with the dedup key finds it by its time
+            update pgq.dedup d set due_at = v_due
+            where d.ctid = any (array(
+                select k.ctid from pgq.dedup k
+                where k.queue_id = v_queue.queue_id and v_set.ids @> k.message_id
+                for update skip locked));
+        end if;
+    end loop;
+    perform pgq._wake(v_queue.queue_id);
+    perform pgq._say_leased(v_selection, 'reschedule');
+    return v_count;
+end
+$$;
+comment on function pgq.reschedule(
+    text, bigint[], jsonb, timestamptz, interval, boolean, pgq.caller) is
+    'Changes when messages of a queue that wait are delivered: all, or those with the given ids or '
+    'that match the filter. At a time, or after a delay from now; without both, now. A message of '
+    'an ordering group still waits for its turn. Leased messages stay as they are. Returns how '
+    'many were rescheduled; dry_run only counts.';

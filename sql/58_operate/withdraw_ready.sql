@@ -1,0 +1,92 @@
+-- Selected messages in the next ready rows of a queue, from a rank on. Rows without one are
+-- returned too, with a size of 0: the caller goes on behind the last rank. Locks nothing.
+create or replace function pgq._find_ready(selection pgq._selection, low bigint, "rows" int)
+returns table (place tid, rank bigint, ids int8multirange, size bigint)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+-- In the order of the index: a sort would read the whole backlog for each slice.
+set enable_sort = off
+set enable_bitmapscan = off
+as $$
+begin
+    return query
+        select x.place, x.rank, s.ids, coalesce(s.size, 0)
+        from (
+            select r.ctid as place, r.rank, r.attempt,
+                   coalesce(r.ids * selection.ids, r.ids) - coalesce(selection.spared, '{}') as ids
+            from pgq.ready r
+            where r.queue_id = selection.queue_id and r.rank >= low
+              and (selection.ids is null or r.ids && selection.ids)
+            order by r.rank limit "rows"
+        ) x
+        cross join lateral (
+            select range_agg(int8range(m.id, m.id + 1)) as ids, count(*) as size
+            from unnest(x.ids) u
+            join pgq.message m on m.id >= lower(u) and m.id < upper(u)
+            where selection.tested and pgq._is_selected(selection, m, x.attempt + 1)
+            having selection.tested
+            union all
+            select x.ids, pgq._set_size(x.ids) where not selection.tested
+        ) s;
+end
+$$;
+comment on function pgq._find_ready(pgq._selection, bigint, int) is
+    'Selected messages in the next ready rows of a queue.';
+
+-- Takes selected messages, at most n, out of the ready rows of a queue, in delivery order.
+create or replace function pgq._withdraw_ready(selection pgq._selection, n bigint)
+returns setof pgq._withdrawn
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_low bigint := pgq._rank_first();
+    v_left bigint := n;
+    v_all record;
+    v_found record;
+    v_set pgq._withdrawn;
+    v_missed record;
+    v_tries int := 0;
+begin
+    -- Most of it at once; what somebody holds at the moment is looked for afterwards.
+    while not selection.tested and num_nonnulls(selection.ids, selection.spared, n) = 0 loop
+        v_all := pgq._take_all_ready(
+            selection.queue_id, v_low, 10 * pgq._limit('operate_rows'));
+        exit when v_all.last is null;
+        return query select * from unnest(v_all.sets);
+        v_low := v_all.last + 1;
+    end loop;
+    v_low := pgq._rank_first();
+    loop
+        select array_agg(f.place) filter (where f.size > 0) as places,
+               array_agg(f.ids) filter (where f.size > 0) as sets,
+               max(f.rank) as last, count(*) as count
+        into v_found
+        from pgq._find_ready(selection, v_low, pgq._limit('operate_rows')) f;
+        for v_set in
+            select * from pgq._take_ready(
+                selection.queue_id, v_found.places, v_found.sets, v_left)
+        loop
+            v_left := v_left - v_set.size;
+            return next v_set;
+        end loop;
+        exit when v_left = 0;
+        v_low := v_found.last + 1;
+        -- A claim is taking from these rows, and may put a part of them back.
+        select array_agg(r.ctid) as places, min(r.rank) as rank into v_missed
+        from (
+            select x.ctid, x.rank, x.queue_id from pgq.ready x
+            where x.ctid = any (v_found.places) offset 0
+        ) r
+        where r.queue_id = selection.queue_id;
+        if v_missed.places is not null and v_tries < 5 and pgq._await_rows(v_missed.places) then
+            v_low := v_missed.rank;
+            v_tries := v_tries + 1;
+        elsif v_found.count < pgq._limit('operate_rows') then
+            exit;
+        end if;
+    end loop;
+end
+$$;
+comment on function pgq._withdraw_ready(pgq._selection, bigint) is
+    'Takes messages out of the ready rows of a queue.';

@@ -1,0 +1,68 @@
+-- Selected messages in the next scheduled rows of a queue, those that are due after a time: about
+-- so many rows. Rows without one are returned too, with a size of 0. Locks nothing.
+create or replace function pgq._find_scheduled(
+    selection pgq._selection, after timestamptz, "rows" int
+) returns table (place tid, due_at timestamptz, ids int8multirange, size bigint)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+-- In the order of the index: a sort would read the whole backlog for each slice.
+set enable_sort = off
+set enable_bitmapscan = off
+as $$
+begin
+    return query
+        select x.place, x.due_at, s.ids, s.size
+        from (
+            select c.ctid as place, c.due_at, c.attempt,
+                   coalesce(c.ids * selection.ids, c.ids) - coalesce(selection.spared, '{}') as ids
+            from pgq.scheduled c
+            where c.queue_id = selection.queue_id and c.due_at > after
+              and (selection.ids is null or c.ids && selection.ids)
+            order by c.due_at fetch first "rows" rows with ties
+        ) x
+        cross join lateral (
+            select range_agg(int8range(m.id, m.id + 1)) as ids, count(*) as size
+            from unnest(x.ids) u
+            join pgq.message m on m.id >= lower(u) and m.id < upper(u)
+            where selection.tested and pgq._is_selected(selection, m, x.attempt + 1)
+            having selection.tested
+            union all
+            select x.ids, pgq._set_size(x.ids) where not selection.tested
+        ) s;
+end
+$$;
+comment on function pgq._find_scheduled(pgq._selection, timestamptz, int) is
+    'Selected messages in the next scheduled rows of a queue.';
+
+-- Takes selected messages, at most n, out of the scheduled rows of a queue, the next due first.
+create or replace function pgq._withdraw_scheduled(selection pgq._selection, n bigint)
+returns setof pgq._withdrawn
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_after timestamptz := '-infinity';
+    v_left bigint := n;
+    v_found record;
+    v_set pgq._withdrawn;
+begin
+    loop
+        select array_agg(f.place) filter (where f.size > 0) as places,
+               array_agg(f.ids) filter (where f.size > 0) as sets,
+               max(f.due_at) as last, count(*) as count
+        into v_found
+        from pgq._find_scheduled(selection, v_after, pgq._limit('operate_rows')) f;
+        for v_set in
+            select * from pgq._take_scheduled(
+                selection.queue_id, v_found.places, v_found.sets, v_left)
+        loop
+            v_left := v_left - v_set.size;
+            return next v_set;
+        end loop;
+        exit when v_left = 0 or v_found.count < pgq._limit('operate_rows');
+        v_after := v_found.last;
+    end loop;
+end
+$$;
+comment on function pgq._withdraw_scheduled(pgq._selection, bigint) is
+    'Takes messages out of the scheduled rows of a queue.';

@@ -1,0 +1,12 @@
+-- Gives the archive's place free; eras go on to wait.
+create or replace function pgq.archive_end(owner text) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update pgq.archive a set owner = null, until = null where a.owner = archive_end.owner;
+    return found;
+end
+$$;
+comment on function pgq.archive_end(text) is
+    'Ends what pgq.archive_begin has begun. False if another owner archives.';

@@ -1,0 +1,88 @@
+-- Whether two names differ in little: by case, by _ or -, or by one letter.
+create or replace function pgq._is_near(a text, b text) returns boolean
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_a text := translate(lower(a), '_- ', '');
+    v_b text := translate(lower(b), '_- ', '');
+begin
+    if v_a = v_b then
+        return true;
+    elsif abs(length(v_a) - length(v_b)) > 1 or length(v_a) not between 3 and 64 then
+        return false;
+    end if;
+    -- One letter more, less, other or in another place: the same when one letter is left out.
+    return array(select overlay(v_a placing '' from i for 1)
+                 from generate_series(1, length(v_a)) i) || v_a
+        && (array(select overlay(v_b placing '' from i for 1)
+                  from generate_series(1, length(v_b)) i) || v_b);
+end
+$$;
+comment on function pgq._is_near(text, text) is 'Whether two names differ in little.';
+
+-- Fields and values of a filter that none of the newest messages of a queue has had, and what may
+-- have been meant. Looks at 10,000 messages of the log at most.
+create or replace function pgq._explain_values(queue pgq.queue, tree jsonb) returns setof text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_field text;
+    v_path text[];
+    v_values jsonb;
+    v_seen record;
+    v_near text;
+begin
+    for v_field in select f from pgq._filter_fields(tree) f order by 1 loop
+        v_path := string_to_array(v_field, '.');
+        v_values := pgq._filter_values(tree, v_field);
+        continue when v_values is not null and v_values @> '[null]';
+        select count(*) as messages, count(*) filter (where v.value <> '[]') as present,
+               bool_or(v.value = '{}' or v_values is null
+                       or exists (select from jsonb_array_elements(v_values) e (value)
+                                  where e.value = v.value)) as found,
+               jsonb_agg(distinct v.value) filter (
+                   where v.value not in ('{}', '[]', 'null')) as "values",
+               jsonb_agg(distinct p.parent) filter (
+                   where jsonb_typeof(p.parent) = 'object') as parents
+        into v_seen
+        from (
+            select m.* from (
+                select e.* from pgq.message e order by e.id desc limit 10000) m
+            where exists (select from pgq.binding b
+                          where b.queue_id = queue.queue_id
+                            and (b.regex is null and b.pattern = m.topic or m.topic ~ b.regex))
+            limit 1000
+        ) m
+        cross join lateral (select coalesce(nullif(
+            pgq._lane_value(m::pgq.message, v_field),
+            case when v_field like 'msg.%' then 'null'::jsonb end), '[]') as value) v
+        cross join lateral (select case
+            when v_field not like '%.%' then m.headers
+            when v_field like 'payload.%' then m.payload #> v_path[2 : cardinality(v_path) - 1]
+            end as parent) p;
+        continue when v_seen.messages = 0 or v_seen.found and v_seen.present > 0;
+        v_near := null;
+        if v_seen.present = 0 then
+            select k.key into v_near
+            from jsonb_array_elements(v_seen.parents) o (parent)
+            cross join lateral jsonb_object_keys(o.parent) k (key)
+            where pgq._is_near(k.key, v_path[cardinality(v_path)]) limit 1;
+            return next format('none of the last %s messages has the field %s', v_seen.messages,
+                v_field) || coalesce('; did you mean ' || (
+                    select array_to_string(v_path[: cardinality(v_path) - 1] || v_near, '.')
+                    where v_near is not null) || '?', '');
+        else
+            select s.value::text into v_near
+            from jsonb_array_elements(v_seen."values") s (value),
+                 jsonb_array_elements(v_values) w (value)
+            where pgq._is_near(s.value #>> '{}', w.value #>> '{}') limit 1;
+            return next format('none of the last %s messages has had such a value in %s',
+                v_seen.messages, v_field) || coalesce('; did you mean ' || v_near || '?', '');
+        end if;
+    end loop;
+end
+$$;
+comment on function pgq._explain_values(pgq.queue, jsonb) is
+    'Fields and values of a filter that no message has had, and what may have been meant.';

@@ -1,0 +1,71 @@
+-- Sessions are looked at with the rights of the caller, who may see more of them than the owner.
+create or replace function pgq.metrics()
+returns table (name text, kind text, labels jsonb, value float8, help text)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz := pgq.now();
+begin
+    return query
+        with holder as materialized (
+            -- What holds back the vacuum of this database. A transaction that has an id holds the
+            -- horizon as a snapshot does; a standby may, through its sender or its slot.
+            select 'session' as kind, a.pid::text as name, a.usename::text as role,
+                   a.application_name as application,
+                   greatest(age(a.backend_xmin), age(a.backend_xid)) as transactions,
+                   extract(epoch from v_now - a.xact_start)::float8 as seconds
+            from pg_stat_activity a
+            where (a.datname = current_database() or a.datid is null)
+              and a.pid <> pg_backend_pid()
+              and (a.backend_xmin is not null or a.backend_xid is not null)
+              and a.backend_type is distinct from 'autovacuum worker'
+            union all
+            select 'prepared', p.gid, p.owner, null, age(p.transaction),
+                   extract(epoch from v_now - p.prepared)
+            from pg_prepared_xacts p where p.database = current_database()
+            union all
+            select 'slot', s.slot_name, null, null, age(s.xmin), null
+            from pg_replication_slots s where s.xmin is not null
+        ), value (name, labels, value) as (
+            select m.name, m.labels, m.value from pgq._metrics() m
+            union all
+            select 'pgq_oldest_snapshot_transactions', jsonb_build_object('kind', k.kind),
+                   coalesce(max(h.transactions), 0)
+            from unnest(array['session', 'prepared', 'slot']) k (kind)
+            left join holder h on h.kind = k.kind group by k.kind
+            union all
+            select 'pgq_oldest_snapshot_seconds', jsonb_build_object('kind', k.kind),
+                   greatest(max(h.seconds), 0)
+            from unnest(array['session', 'prepared']) k (kind)
+            left join holder h on h.kind = k.kind group by k.kind
+            union all
+            (select 'pgq_snapshot_holder_seconds', jsonb_build_object(
+                        'kind', h.kind, 'name', h.name, 'role', coalesce(h.role, ''),
+                        'application', coalesce(h.application, '')), h.seconds
+             from holder h where h.seconds >= 60 order by h.seconds desc limit 5)
+            union all
+            select 'pgq_findings', jsonb_build_object('queue', coalesce(f.queue, ''),
+                       'finding', f.finding, 'severity', f.severity), count(*)
+            from pgq.findings() f group by 2
+            union all
+            select 'pgq_hidden_snapshots', '{}', count(*)
+            from holder h where h.kind = 'session' and h.seconds is null
+        )
+        select m.name, m.kind, v.labels, v.value, m.help
+        from value v left join pgq._metric m on m.name = v.name
+        order by m.name, v.labels::text;
+end
+$$;
+comment on function pgq.metrics() is
+    'What there is to watch, for Prometheus and its like: a row for each number, with its name, '
+    'gauge or counter, labels and meaning. Milliseconds whatever the backlog, also on a standby. '
+    'Queues that one may consume; the owner and members of pg_monitor see all queues and '
+    'the database.';
+
+-- As PostgreSQL's own statistics are: for whoever watches servers.
+grant usage on schema pgq to pg_monitor;
+grant select on pgq._metric to pg_monitor;
+grant execute on function pgq.metrics, pgq._metrics, pgq.now to pg_monitor;

@@ -1,0 +1,10 @@
+create or replace function pgmq.disable_notify_insert(queue_name text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pgmq._set_notify(queue_name, null);
+end
+$$;
+comment on function pgmq.disable_notify_insert(text) is
+    'Lets senders notify the listeners of a queue no more.';
