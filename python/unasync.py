@@ -1,7 +1,7 @@
-"""Write the modules for threads from those for asyncio.
+"""Write pgq/_sync, the modules for threads, from pgq/_async, those for asyncio.
 
 python python/unasync.py             write them
-python python/unasync.py --check     name those that are not what their originals say
+python python/unasync.py --check     name those that are stale, or have no original
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ NAMES = {
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
     "AsyncIterator": "Iterator",
-    "Awaitable": "",
-    "_aio": "_threads",
     "asynccontextmanager": "contextmanager",
     "put_nowait": "put",
+    # Modules of pgq
+    "_async": "_sync",
+    "aio": "threads",
 }
 
 
 def originals() -> list[Path]:
-    """Return the modules that have a twin."""
-    return sorted(PACKAGE.glob("*_async.py"))
+    """Return the modules for asyncio."""
+    return sorted((PACKAGE / "_async").glob("*.py"))
 
 
 def twin(original: Path) -> Path:
     """Return the path of the module for threads."""
-    return original.with_name(original.name.replace("_async.py", ".py"))
+    return PACKAGE / "_sync" / original.name
 
 
 def written(original: Path) -> str:
@@ -45,44 +46,59 @@ def written(original: Path) -> str:
     text = re.sub(r"\bAwaitable\[(\w+)\]", r"\1", text)
     text = re.sub(r"\bAwaitable, ", "", text)
     for word, other in NAMES.items():
-        if other:
-            text = re.sub(rf"\b{word}\b", other, text)
+        text = re.sub(rf"\b{word}\b", other, text)
     text = re.sub(r"\b(\w+)_async\b", r"\1", text)
     text = re.sub(r"\bAsync([A-Z]\w+)", r"\1", text)
     text = text.replace("for asyncio", "for threads")
     name = str(twin(original))
-    for command in (["check", "--select", "I", "--fix"], ["format"]):
+    for command in (["check", "--select", "I,RUF022", "--fix"], ["format"]):
         text = subprocess.run(
             [
-                *(sys.executable, "-m", "ruff", *command, "-q", "--config", str(CONFIG)),
-                *("--stdin-filename", name, "-"),
+                sys.executable,
+                "-m",
+                "ruff",
+                *command,
+                "-q",
+                "--config",
+                str(CONFIG),
+                "--stdin-filename",
+                name,
+                "-",
             ],
             input=text,
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-    return HEADER.format(original=original.name) + text
+    return HEADER.format(original=f"_async/{original.name}") + text
 
 
 def stale() -> list[str]:
-    """Return the names of the modules that are not what their originals say."""
-    return [
-        twin(original).name
-        for original in originals()
-        if not twin(original).exists()
-        or twin(original).read_text(encoding="utf-8") != written(original)
-    ]
+    """Return the names of the modules for threads that are not what their originals say."""
+    wanted = {twin(original).name: original for original in originals()}
+    found = {path.name: path for path in (PACKAGE / "_sync").glob("*.py")}
+    return sorted(
+        name
+        for name in wanted.keys() | found.keys()
+        if name not in wanted
+        or name not in found
+        or found[name].read_text(encoding="utf-8") != written(wanted[name])
+    )
 
 
 def main() -> int:
     if "--check" in sys.argv[1:]:
         found = stale()
         for name in found:
-            print(f"{name} is stale: run python python/unasync.py", file=sys.stderr)
+            print(f"_sync/{name} is stale: run python python/unasync.py", file=sys.stderr)
         return 1 if found else 0
-    for original in originals():
-        twin(original).write_text(written(original), encoding="utf-8")
+    (PACKAGE / "_sync").mkdir(exist_ok=True)
+    for name in stale():
+        original = PACKAGE / "_async" / name
+        if original.exists():
+            twin(original).write_text(written(original), encoding="utf-8")
+        else:
+            (PACKAGE / "_sync" / name).unlink()
     return 0
 
 

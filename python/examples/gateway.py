@@ -61,9 +61,9 @@ with (
         compliance = Relay(gateway, "compliance", files, breaker=breaker, drain=True)
         running = threading.Thread(target=compliance.run)
         running.start()
-        while breaker.state != "open":
+        while "circuit open" not in (said := stats("compliance")):
             running.join(0.01)
-        print(stats("compliance"))
+        print(said)
 
         target = psycopg.conninfo.conninfo_to_dict(there)
         url = "postgresql:///{dbname}?host={host}&port={port}&user={user}".format(**target)

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from pgq import __version__, embedded
-from pgq._table import table
+from pgq.cli._table import Table
 
 _RETRY_SECONDS = 10.0
 
@@ -109,7 +109,7 @@ class Story:
             if len(rows) >= until or time.monotonic() > deadline:
                 break
             time.sleep(0.02)
-        print(table([column.name for column in cursor.description], rows, indent=3))
+        print(Table([column.name for column in cursor.description], rows, indent=3))
         if len(rows) < until:
             raise RuntimeError(f"expected {until} rows")
         return rows

@@ -1,4 +1,4 @@
-"""What can go wrong: an exception for each SQLSTATE of pgq, and a few of the client's own."""
+"""Exceptions: one for each SQLSTATE of pgq, and a few of the client's own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 __all__ = [
     "BY_SQLSTATE",
     "CircuitOpen",
+    "HandlerTimeout",
     "InvalidFilter",
     "LeaseLost",
     "NoQueue",
+    "NotInstalled",
+    "PayloadError",
     "PgqError",
     "PublishFailed",
     "QueueExists",
@@ -25,7 +28,7 @@ __all__ = [
 
 
 class PgqError(Exception):
-    """The base of all errors of pgq; says what the server said, and how to cure it."""
+    """The base of all errors of pgq: the server's message, and a hint how to cure it."""
 
     sqlstate: ClassVar[str | None] = None
 
@@ -63,27 +66,39 @@ class LeaseLost(PgqError):
 
 
 class InvalidFilter(PgqError):
-    """The filter document is not valid; ``detail`` tells where."""
+    """The filter document is not valid; ``detail`` has the location."""
 
     sqlstate = "QU004"
 
 
 class NoQueue(PgqError):
-    """No queue receives the topic, so that the message would be lost."""
+    """No queue receives the topic."""
 
     sqlstate = "QU005"
 
 
+class NotInstalled(PgqError):
+    """The database does not have pgq, or an older version than this client."""
+
+
 class CircuitOpen(PgqError):
-    """The database failed too often lately: it is left alone for a while."""
+    """The circuit breaker is open: the database failed too often."""
 
 
 class RequestTimeout(PgqError, TimeoutError):
     """No reply came in time."""
 
 
+class PayloadError(PgqError, ValueError):
+    """A payload does not have its type, or its serializer cannot read it."""
+
+
+class HandlerTimeout(PgqError, TimeoutError):
+    """A handler took longer than its `handler_timeout`."""
+
+
 class PublishFailed(PgqError):
-    """The database refused some messages of a `Publisher`; `drafts` are these."""
+    """The database refused some messages of a `Publisher`: `drafts`."""
 
     def __init__(self, cause: Exception, drafts: Sequence[Draft]) -> None:
         super().__init__(f"{len(drafts)} messages were refused, the last one because: {cause}")
@@ -100,10 +115,41 @@ BY_SQLSTATE: dict[str, type[PgqError]] = {
 
 def translated(error: psycopg.Error) -> PgqError | None:
     """Return pgq's exception for an error of the server, if there is one."""
-    found = BY_SQLSTATE.get(error.sqlstate or "")
-    if found is None:
-        return None
-    said = error.diag
-    return found(
-        said.message_primary or str(error), detail=said.message_detail, hint=said.message_hint
+    diagnostic = error.diag
+    return by_sqlstate(
+        error.sqlstate or "",
+        diagnostic.message_primary or str(error),
+        diagnostic.message_detail,
+        diagnostic.message_hint,
     )
+
+
+def by_sqlstate(
+    sqlstate: str, message: str, detail: str | None, hint: str | None
+) -> PgqError | None:
+    """Return pgq's exception for a SQLSTATE, if there is one."""
+    found = BY_SQLSTATE.get(sqlstate)
+    if found is None:
+        return _not_installed(sqlstate, message)
+    return found(message, detail=detail, hint=hint)
+
+
+def _not_installed(sqlstate: str, message: str) -> PgqError | None:
+    if sqlstate == "3F000" and '"pgq"' in message:
+        return NotInstalled(
+            "pgq is not installed in this database",
+            hint="Install it: pgq install, or CREATE EXTENSION pgq.",
+        )
+    if sqlstate == "42P01" and "pgq." in message:
+        return NotInstalled(
+            "pgq in this database is of another version than this client, or not complete",
+            detail=message,
+            hint="Upgrade it: pgq install, or ALTER EXTENSION pgq UPDATE; pgq doctor compares.",
+        )
+    if sqlstate == "42883" and "pgq." in message:
+        return PgqError(
+            "an argument has a wrong type, or pgq in this database is of another version",
+            detail=message,
+            hint="pgq doctor compares the versions, pgq install upgrades the database.",
+        )
+    return None

@@ -12,7 +12,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from pgq import _trace
+from pgq._shared import trace
 
 __all__ = ["JsonFormatter"]
 
@@ -32,7 +32,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **_trace.current(),
+            **trace.current(),
         }
         for name, value in vars(record).items():
             if name not in _STANDARD:

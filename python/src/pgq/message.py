@@ -1,18 +1,20 @@
-"""Messages: as they come from a queue, and as they are to be published."""
+"""Messages: claimed ones, and drafts to be published."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, make_dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
+
+from pgq.durations import Duration, duration
 
 __all__ = ["Draft", "Message", "common_options", "received"]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message in the hands of a consumer: the columns of ``pgq.claimed``, in their order."""
+    """A claimed message: the columns of ``pgq.claimed``, in their order."""
 
     lease_id: int
     id: int
@@ -39,7 +41,8 @@ _Unfrozen = make_dataclass(
 def received(values: Sequence[Any]) -> Message:
     """Return the message of a row.
 
-    A frozen dataclass takes four times as long to fill as one that is frozen afterwards.
+    A frozen dataclass takes 3.8 us to fill, one that is frozen afterwards 0.8 us. Claiming by 100
+    costs about 9 us of client CPU for each message.
     """
     message: Any = _Unfrozen(*values)
     message.__class__ = Message
@@ -48,14 +51,17 @@ def received(values: Sequence[Any]) -> Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A message to be published: the parameters of ``pgq.publish``."""
+    """A message to be published: the parameters of ``pgq.publish``.
+
+    Durations may also be numbers of seconds or texts such as ``15m``.
+    """
 
     payload: Any
     topic: str
     headers: dict[str, Any] | None = None
     priority: int = 0
-    delay: timedelta | None = None
-    expires_in: timedelta | None = None
+    delay: Duration | None = None
+    expires_in: Duration | None = None
     sender: str | None = None
     recipient: str | None = None
     reply_to: str | None = None
@@ -63,11 +69,24 @@ class Draft:
     group_key: str | None = None
     dedup_key: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("delay", "expires_in"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, duration(given, name))
+
 
 def common_options(draft: Draft) -> tuple[Any, ...]:
-    """Return what drafts must have in common to be published by one statement."""
+    """Return the options that drafts of one statement must share."""
     return (
-        *(draft.topic, draft.priority, draft.delay, draft.expires_in, draft.sender),
-        *(draft.recipient, draft.reply_to, draft.correlation_id, draft.group_key),
+        draft.topic,
+        draft.priority,
+        draft.delay,
+        draft.expires_in,
+        draft.sender,
+        draft.recipient,
+        draft.reply_to,
+        draft.correlation_id,
+        draft.group_key,
         draft.dedup_key is None,
     )

@@ -1,4 +1,4 @@
-"""The numbers of ``pgq.metrics()``: read again and again, whatever happens to the server."""
+"""A reader of ``pgq.metrics()`` that survives restarts of the server."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import class_row
 
-from pgq import _sql
-from pgq._log import log, reason
+from pgq._shared import sql
+from pgq._shared.log import log, reason
 
 __all__ = ["Metric", "MetricsReader"]
 
@@ -29,9 +29,9 @@ class Metric:
 
 
 class MetricsReader:
-    """Reads the metrics of a database by a connection of its own, one reader after the other.
+    """Reads the metrics of a database by a connection of its own; calls wait for each other.
 
-    A connection that has broken is made anew. What takes longer than the timeout fails.
+    It reconnects after errors. A call that takes longer than the timeout fails.
     """
 
     def __init__(self, dsn: str = "", *, timeout: timedelta = timedelta(seconds=5)) -> None:
@@ -51,7 +51,7 @@ class MetricsReader:
         return self._told is True
 
     def read(self) -> list[Metric]:
-        """Return the metrics; raises `psycopg.Error` if they cannot be had."""
+        """Return the metrics, or raise `psycopg.Error`."""
         with self._lock:
             began = time.monotonic()
             try:
@@ -66,16 +66,16 @@ class MetricsReader:
             return metrics
 
     def try_read(self) -> list[Metric]:
-        """Return the metrics, or none of them if they cannot be had: see `up`."""
+        """Return the metrics; after an error an empty list, and `up` is False."""
         try:
             return self.read()
         except psycopg.Error:
             return []
 
     def names(self) -> list[tuple[str, str, str]]:
-        """Return name, kind and meaning of all there can be."""
+        """Return name, kind and meaning of every metric."""
         with self._lock, self._connect() as conn:
-            return conn.execute(_sql.METRIC_NAMES).fetchall()
+            return conn.execute(sql.METRIC_NAMES).fetchall()
 
     def close(self) -> None:
         """Close the connection."""
@@ -106,10 +106,10 @@ class MetricsReader:
 
     def _query(self, conn: psycopg.Connection[Any]) -> list[Metric]:
         milliseconds = self._timeout // timedelta(milliseconds=1)
-        # For this transaction only: behind a pooler the session belongs to others too.
+        # For this transaction only: behind a pooler other clients share the session.
         with conn.transaction(), conn.cursor(row_factory=class_row(Metric)) as cursor:
-            conn.execute(_sql.STATEMENT_TIMEOUT, (str(milliseconds),))
-            return cursor.execute(_sql.METRICS).fetchall()
+            conn.execute(sql.STATEMENT_TIMEOUT, (str(milliseconds),))
+            return cursor.execute(sql.METRICS).fetchall()
 
     def _close(self) -> None:
         if self._conn is not None:
@@ -119,7 +119,9 @@ class MetricsReader:
     def _tell(self, error: psycopg.Error | None) -> None:
         if error is not None and self._told is not False:
             log(
-                *("WARNING", "metrics_unavailable", "the metrics cannot be read: %s"),
+                "WARNING",
+                "metrics_unavailable",
+                "the metrics cannot be read: %s",
                 reason(error),
                 sqlstate=error.sqlstate,
             )

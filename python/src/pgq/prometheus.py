@@ -13,21 +13,21 @@ __all__ = ["PgqCollector"]
 
 
 class PgqCollector(Collector):
-    """Asks the database when Prometheus does: for ``REGISTRY.register``.
+    """Queries the database when Prometheus scrapes; pass it to ``REGISTRY.register``.
 
-    While the database cannot be asked there is ``pgq_up 0`` and nothing else, so that an old number
-    is never taken for a new one.
+    While the database does not answer, ``pgq_up 0`` is the only metric, so that no old number is
+    taken for a new one.
     """
 
     def __init__(self, reader: MetricsReader) -> None:
         self._reader = reader
 
     def describe(self) -> list[Metric]:
-        """Return nothing: to register needs no database."""
+        """Return nothing, so that registering needs no database."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Return what the database says now."""
+        """Return the current metrics."""
         families: dict[str, Metric] = {}
         for metric in self._reader.try_read():
             family = families.get(metric.name)

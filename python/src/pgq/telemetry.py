@@ -15,16 +15,16 @@ Callback = Callable[[CallbackOptions], Iterable[Observation]]
 
 
 def instrument(reader: MetricsReader, provider: MeterProvider | None = None) -> None:
-    """Observe what the reader reads, by the provider that is given or else the one that is set.
+    """Create observable instruments for the metrics of a reader.
 
-    The names are those of ``pgq.metrics()``, without the ending ``_total`` of counters, which those
-    who export to Prometheus add themselves. Raises `psycopg.Error` if the database cannot be
-    reached, because it knows what there is to observe; later ``pgq_up`` says so.
+    The names are those of ``pgq.metrics()`` without the suffix ``_total`` of counters, which
+    exporters to Prometheus add. Raises `psycopg.Error` if the database cannot be reached, because
+    the names come from it. Later, ``pgq_up`` is 0 while it cannot be reached.
     """
     meter = get_meter("pgq", meter_provider=provider)
     latest: dict[str, list[Metric]] = {}
 
-    # Instruments are asked in the order in which they were made: this one asks the database.
+    # Instruments are read in the order of their creation: this one queries the database.
     def up(_: CallbackOptions) -> Iterable[Observation]:
         latest.clear()
         for metric in reader.try_read():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -12,18 +11,23 @@ import psycopg
 from pgq import __version__
 from pgq.cli import (
     bench,
+    completion,
     dashboard,
     dead_letters,
     doctor,
     filters,
     install,
     lease,
-    look,
     metrics,
+    operate,
     publish,
     queues,
     relay,
+    rights,
+    schedules,
     spark,
+    stats,
+    subscriptions,
     work,
 )
 from pgq.cli._command import (
@@ -32,6 +36,7 @@ from pgq.cli._command import (
     USAGE,
     Commands,
     Failure,
+    Parser,
 )
 from pgq.cli._output import Output, complain
 from pgq.errors import PgqError
@@ -44,19 +49,37 @@ _CLOSED = "42501"
 
 _EPILOG = """\
 the database: --dsn, else PGQ_DSN, else the PG* variables of libpq
-exit codes:   0 done · 1 refused by the database · 2 wrong usage · 3 no (nothing to claim, no match,
-              doctor has found something) · 4 the database cannot be reached · 130 interrupted
+exit codes:   0 done · 1 refused by the database · 2 wrong usage · 3 no (nothing to claim,
+              no match, doctor or findings has found something) · 4 the database cannot be
+              reached · 130 interrupted
 
 pgq COMMAND --help has examples."""
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Return the parser of all commands."""
     commands = Commands("Message queues inside PostgreSQL.", _EPILOG)
     commands.parser.add_argument("--version", action="version", version=f"pgq {__version__}")
     modules = (
-        *(install, queues, publish, lease, work, look, dead_letters, filters, doctor, spark),
-        *(relay, metrics, dashboard, bench),
+        install,
+        queues,
+        subscriptions,
+        rights,
+        publish,
+        schedules,
+        lease,
+        work,
+        stats,
+        operate,
+        dead_letters,
+        filters,
+        doctor,
+        spark,
+        relay,
+        metrics,
+        dashboard,
+        bench,
+        completion,
     )
     for module in modules:
         module.add(commands)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import logging
 import os
 import re
-from collections.abc import Callable
-from datetime import timedelta
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
 
 import psycopg
 
-from pgq.cli._output import Output
-from pgq.client import Client
+from pgq import durations
+from pgq._sync.client import Client
+from pgq.cli._output import Output, complain, say
 from pgq.logging import JsonFormatter
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Commands",
     "Failure",
     "Options",
+    "Parser",
     "add_log",
     "client",
     "connect",
@@ -32,6 +35,8 @@ __all__ = [
     "filter_document",
     "json_object",
     "json_value",
+    "moment",
+    "natural",
     "positive",
     "set_log",
 ]
@@ -44,9 +49,6 @@ UNREACHABLE = 4
 Options = argparse.Namespace
 Run = Callable[[Options, Output], int | None]
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d)?\s*")
-
 
 class Failure(Exception):
     """Something that ends a command; said to the user, with the cure."""
@@ -57,14 +59,80 @@ class Failure(Exception):
         self.code = code
 
 
+# What people type who know other queues.
+_OTHER_WORDS = {
+    "list": "queues",
+    "ls": "queues",
+    "new": "create",
+    "set": "alter",
+    "grants": "rights",
+    "send": "publish",
+    "put": "publish",
+    "push": "publish",
+    "enqueue": "publish",
+    "receive": "claim",
+    "get": "claim",
+    "pop": "claim",
+    "dequeue": "claim",
+    "read": "peek",
+    "delete": "drop",
+    "rm": "drop",
+    "remove": "drop",
+    "empty": "purge",
+    "truncate": "purge",
+    "redrive": "dlq replay",
+    "dead": "dlq list",
+    "show": "history",
+    "log": "history",
+    "status": "stats",
+    "top": "stats",
+    "watch": "stats",
+    "health": "doctor",
+    "cron": "schedule",
+    "work": "consume",
+    "worker": "consume",
+    "run": "consume",
+    "inflight": "leases",
+}
+_UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(choose from", re.DOTALL)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says which command may be meant."""
+
+    commands: Mapping[str, Parser] | None = None
+
+    def error(self, message: str) -> NoReturn:
+        """End with what is wrong; for a command that is not there, with those that are like it."""
+        unknown = _UNKNOWN.search(message)
+        if unknown is None:
+            super().error(message)
+        word = unknown[1]
+        names = [name.removeprefix(f"{self.prog} ") for name in self.names()]
+        last = {name.split()[-1]: name for name in reversed(names)}
+        meant = [_OTHER_WORDS[word]] if _OTHER_WORDS.get(word) in names else []
+        meant += [last[near] for near in difflib.get_close_matches(word, last, 3, 0.7)]
+        hint = " or ".join(f"{self.prog} {name}" for name in dict.fromkeys(meant))
+        complain(
+            f"no such command: {self.prog} {word}",
+            f"Did you mean {hint}?" if hint else f"All commands: {self.prog} --help",
+        )
+        raise SystemExit(USAGE)
+
+    def names(self) -> Iterator[str]:
+        """Return the names of all commands below this one."""
+        if self.commands is None:
+            yield self.prog
+        for parser in (self.commands or {}).values():
+            yield from parser.names()
+
+
 class Commands:
     """The commands, or those of a group."""
 
-    def __init__(
-        self, description: str, epilog: str = "", parser: argparse.ArgumentParser | None = None
-    ) -> None:
+    def __init__(self, description: str, epilog: str = "", parser: Parser | None = None) -> None:
         if parser is None:
-            parser = argparse.ArgumentParser(
+            parser = Parser(
                 "pgq",
                 description=description,
                 epilog=epilog,
@@ -72,7 +140,8 @@ class Commands:
             )
             _common(parser, dsn=os.environ.get("PGQ_DSN", ""), json=False)
         self.parser = parser
-        self._all = parser.add_subparsers(metavar="COMMAND", required=True)
+        self._all = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+        parser.commands = self._all.choices
 
     def group(self, name: str, description: str) -> Commands:
         """Add a command that has commands of its own."""
@@ -115,16 +184,25 @@ def connect(options: Options) -> psycopg.Connection[Any]:
 
 
 class client:
-    """A client on a connection of its own, for a ``with`` block."""
+    """A client on a connection of its own, for a ``with`` block.
 
-    def __init__(self, options: Options) -> None:
+    :param notices: tell what the server says beside its answers.
+    """
+
+    def __init__(self, options: Options, *, notices: bool = False) -> None:
         self._conn = connect(options)
+        if notices:
+            self._conn.add_notice_handler(_notice)
 
     def __enter__(self) -> Client:
         return Client(self._conn)
 
     def __exit__(self, *_: object) -> None:
         self._conn.close()
+
+
+def _notice(said: psycopg.errors.Diagnostic) -> None:
+    say(f"{(said.severity or 'notice').lower()}: {said.message_primary}")
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
@@ -171,10 +249,12 @@ filter_document = json_object
 
 def duration(text: str) -> timedelta:
     """Return the time that a text like 90, 90s, 1.5h or 1h30m says; without a unit in seconds."""
-    parts = _SPAN.findall(text)
-    if not parts or _SPAN.sub("", text):
-        raise argparse.ArgumentTypeError(f"not a duration: {text!r}; write 500ms, 90s, 15m, 2h, 1d")
-    return timedelta(seconds=sum(float(number) * _UNITS[unit or "s"] for number, unit in parts))
+    try:
+        return durations.duration(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"not a duration: {text!r}; write 500ms, 90s, 15m, 2h, 1d"
+        ) from None
 
 
 def positive(text: str) -> int:
@@ -182,3 +262,20 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"not a positive number: {text!r}")
     return int(text)
+
+
+def natural(text: str) -> int:
+    """Return a number of at least zero."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"not a number of at least 0: {text!r}")
+    return int(text)
+
+
+def moment(text: str) -> datetime:
+    """Return the time that a text in ISO 8601 says; without a zone it is a local time."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"not a time: {text!r}; write 2030-01-31T06:00+01:00"
+        ) from None

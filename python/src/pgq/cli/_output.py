@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from pgq._table import table
+from pgq.cli._table import Line, Table
+from pgq.cli._terminal import show
 
-__all__ = ["Output", "as_json", "complain", "say"]
+__all__ = ["Output", "as_json", "complain", "readable", "say", "tell"]
 
 
 class Output:
@@ -27,7 +28,7 @@ class Output:
                 print(as_json(dict(row)))
         elif rows:
             names = columns or list(rows[0])
-            print(table(names, [[row[name] for name in names] for row in rows]))
+            show(Table(names, [[readable(row[name]) for name in names] for row in rows]))
 
     def row(self, row: Mapping[str, Any]) -> None:
         """Print a row on its own: for people a line for each column that has a value."""
@@ -37,12 +38,19 @@ class Output:
         width = max(map(len, row))
         for name, value in row.items():
             if value is not None:
-                shown = as_json(value) if isinstance(value, dict | list) else value
-                print(f"{name.ljust(width)}  {shown}")
+                shown = as_json(value) if isinstance(value, dict | list) else readable(value)
+                show(Line(name.ljust(width + 1), str(shown)))
 
     def value(self, name: str, value: Any) -> None:
         """Print one value, which needs no table."""
-        print(as_json({name: value}) if self.as_json else value)
+        print(as_json({name: value}) if self.as_json else readable(value))
+
+
+def readable(value: Any) -> Any:
+    """Return a moment as people read it, with date and zone; anything else as it is."""
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    return value
 
 
 def as_json(value: Any) -> str:
@@ -63,6 +71,14 @@ def _plain(value: Any) -> Any:
 def say(text: str) -> None:
     """Tell the user something that is not data."""
     print(text, file=sys.stderr)
+
+
+def tell(out: Output, name: str, done: bool, else_: str) -> None:
+    """Say whether something was done; that it was done before is no error."""
+    if out.as_json:
+        out.value(name, done)
+    else:
+        say(name if done else else_)
 
 
 def complain(message: str, *more: str | None) -> None:

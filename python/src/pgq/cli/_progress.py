@@ -1,14 +1,17 @@
-"""A bar on stderr."""
+"""A bar on stderr, by rich."""
 
 from __future__ import annotations
 
 import sys
-import time
+from typing import TYPE_CHECKING
+
+from pgq.cli import _terminal
+from pgq.cli._command import Failure
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 __all__ = ["Progress"]
-
-_WIDTH = 30
-_EVERY_SECONDS = 0.1
 
 
 class Progress:
@@ -18,32 +21,27 @@ class Progress:
     """
 
     def __init__(self, total: int | None, unit: str, *, shown: bool | None = None) -> None:
-        self._total = total
-        self._unit = unit
-        self._shown = sys.stderr.isatty() if shown is None else shown
-        self._began = time.monotonic()
-        self._next = 0.0
-        self._last = ""
+        self._bar: Bar | None = None
+        console = None if shown is False else _terminal.console(sys.stderr, anyway=bool(shown))
+        if console is None:
+            if shown:
+                raise Failure("rich is missing", "pip install 'pgq-client[cli]'")
+            return
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        count = TextColumn("{task.fields[count]:,} {task.description}")
+        columns = BarColumn(), TaskProgressColumn(), count, TimeElapsedColumn()
+        self._bar = Bar(*columns, console=console)
+        self._task = self._bar.add_task(unit, total=total, count=0)
+        self._bar.start()
 
     def at(self, position: int, count: int) -> None:
         """Say how far it is, and how many that makes."""
-        seconds = time.monotonic() - self._began
-        line = f"{count:,} {self._unit}, {count / max(seconds, 0.001):,.0f}/s"
-        if self._total:
-            part = min(position / self._total, 1.0)
-            bar = "#" * round(part * _WIDTH)
-            line = f"[{bar:.<{_WIDTH}}] {part:4.0%}  {line}"
-        self._last = line
-        if self._shown and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _EVERY_SECONDS
-            self._draw()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=position, count=count)
 
     def close(self) -> None:
-        """Leave the last line where it is."""
-        if self._shown and self._last:
-            self._draw()
-            sys.stderr.write("\n")
-
-    def _draw(self) -> None:
-        sys.stderr.write(f"\r{self._last}\x1b[K")
-        sys.stderr.flush()
+        """Leave the last state where it is."""
+        if self._bar is not None:
+            self._bar.stop()

@@ -12,12 +12,12 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from pgq._sync.client import Client
 from pgq.cli import _sql
 from pgq.cli._command import Commands, Options, connect, positive
 from pgq.cli._output import Output, say
 from pgq.cli._progress import Progress
 from pgq.cli.install import install
-from pgq.client import Client
 
 __all__ = ["add"]
 

@@ -9,7 +9,7 @@ import webbrowser
 from threading import Event
 from typing import TYPE_CHECKING
 
-from pgq._threads import on_signals
+from pgq._shared.threads import on_signals
 from pgq.cli._command import USAGE, Commands, Failure, Options, duration
 from pgq.cli._output import Output, say
 
@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "dashboard",
         dashboard,
-        "a web page: queues, leases, dead letters, filters, histories",
+        "a web page: queues, messages, consumers, dead letters, schedules",
         """
         pgq dashboard
         pgq dashboard --allow-writes --open
@@ -35,11 +35,14 @@ def add(commands: Commands) -> None:
         ssh -L 8321:localhost:8321 db.example.com pgq dashboard
         """,
         more="Without --allow-writes nothing can be changed. To act, and to look from another "
-        f"machine, a\ntoken is needed: {_TOKEN}, or one that is made and printed now.\n\n",
+        f"machine, a\ntoken is needed: {_TOKEN}, or one that is made and printed now.\n"
+        "Needs the extra 'dashboard' (pip install 'pgq-client[dashboard]').\n\n",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8321, help="0 takes one that is free (8321)")
-    parser.add_argument("--allow-writes", action="store_true", help="let it replay and discard")
+    parser.add_argument(
+        "--allow-writes", action="store_true", help="let it act: pause, cancel, replay ..."
+    )
     parser.add_argument(
         "--require-token", action="store_true",
         help="to look, too; always so if the address is not this machine's own",
@@ -49,14 +52,24 @@ def add(commands: Commands) -> None:
         help="a name by which a proxy or another machine reaches the page; repeatable",
     )  # fmt: skip
     parser.add_argument(
-        "--interval", type=duration, default="2s", help="how often the database is asked (2s)"
+        "--interval",
+        type=duration,
+        metavar="DURATION",
+        default="2s",
+        help="how often the database is asked (2s)",
     )
     parser.add_argument("--open", action="store_true", help="open it in a browser")
 
 
 def dashboard(options: Options, out: Output) -> None:
     """Serve the page until interrupted."""
-    from pgq.dashboard import Dashboard
+    try:
+        from pgq.dashboard import Dashboard
+    except ModuleNotFoundError as error:
+        raise Failure(
+            f"the page needs a package that is missing: {error.name}",
+            "pip install 'pgq-client[dashboard]'",
+        ) from None
 
     try:
         page = Dashboard(
@@ -97,14 +110,14 @@ def _guard(options: Options) -> Guard:
 def _tell(page: Dashboard, options: Options, out: Output) -> None:
     """Print the address; a browser does not send what is behind the #."""
     guard = page.guard
-    needed = guard.writes or guard.private
+    needed = guard.acts or guard.private
     address = f"{page.url}#token={guard.token}" if needed else page.url
     if out.as_json:
         out.rows([{"url": page.url, "token": guard.token if needed else None}])
     else:
         print(address)
     sys.stdout.flush()
-    say("it can replay and discard" if guard.writes else "it is read-only: see --allow-writes")
+    say("it can change queues" if guard.acts else "it is read-only: see --allow-writes")
     if options.open:
         webbrowser.open(address)
 

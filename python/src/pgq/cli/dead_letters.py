@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, LiteralString
 
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from pgq.cli import _sql
+from pgq.cli import _sql, _terminal
 from pgq.cli._command import (
     NO,
     USAGE,
@@ -18,17 +18,31 @@ from pgq.cli._command import (
     client,
     connect,
     filter_document,
+    json_value,
     positive,
 )
-from pgq.cli._output import Output, say
+from pgq.cli._output import Output, as_json, say
+from pgq.cli._table import Table, printable
 from pgq.filters import Condition, F
 
 __all__ = ["add"]
 
 _COLUMNS = (
-    *("queue", "message_id", "failed_at", "reason", "error", "attempts", "replay_count"),
-    *("headers", "payload"),
+    "queue",
+    "message_id",
+    "failed_at",
+    "reason",
+    "error",
+    "attempts",
+    "replay_count",
+    "headers",
+    "payload",
 )
+_CAUSES = ("count", "queue", "reason", "cause", "first_at", "last_at", "example_id")
+_ATTEMPTS = "failures"
+
+
+_CAUSE = "A cause is a filter over reason, error, attempts, failed_at, holder and replay_count.\n\n"
 
 
 def add(commands: Commands) -> None:
@@ -41,11 +55,15 @@ def add(commands: Commands) -> None:
         """
         pgq dlq list
         pgq dlq list orders '{"type": "refund"}' -n 10
+        pgq dlq list --by-cause
         """,
     )
     parser.add_argument("queue", nargs="?", help="all queues if not given")
-    parser.add_argument("filter", nargs="?", type=filter_document)
-    parser.add_argument("-n", type=positive, default=100, help="at most so many (100)")
+    parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
+    parser.add_argument("-n", type=positive, default=100, help="limit (100)")
+    parser.add_argument(
+        "--by-cause", action="store_true", help="count them by error, apart from numbers and ids"
+    )
     parser = group.add(
         "show",
         show,
@@ -63,9 +81,17 @@ def add(commands: Commands) -> None:
         pgq dlq replay orders
         pgq dlq replay orders '{"type": "refund"}' --dry-run
         pgq dlq replay orders --id 4711
+        pgq dlq replay orders --cause '{"error": {"$like": "%not reachable%"}}' --per-second 50
+        pgq dlq replay orders --to orders_v2 --patch '{"currency": "EUR"}'
         """,
+        more=_CAUSE,
     )
     _which(parser)
+    parser.add_argument("--to", metavar="QUEUE", help="to another queue")
+    parser.add_argument("--per-second", type=positive, metavar="N", help="so many due per second")
+    parser.add_argument(
+        "--patch", type=json_value, metavar="JSON", help="change payloads: a JSON merge patch"
+    )
     parser = group.add(
         "discard",
         discard,
@@ -73,53 +99,110 @@ def add(commands: Commands) -> None:
         """
         pgq dlq discard orders '{"type": "test"}'
         pgq dlq discard orders --id 4711 --id 4712
+        pgq dlq discard orders --cause '{"reason": "expired"}' --dry-run
         pgq dlq discard orders --all
         """,
+        more=_CAUSE,
     )
     _which(parser)
-    parser.add_argument("--all", action="store_true", help="needed without a filter and an id")
+    parser.add_argument(
+        "--all", action="store_true", help="needed without filter, --id and --cause"
+    )
 
 
 def _which(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("queue")
-    parser.add_argument("filter", nargs="?", type=filter_document)
+    parser.add_argument("queue", help="the name of a queue")
+    parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
     parser.add_argument("--id", action="append", type=int, help="only this message; repeatable")
-    parser.add_argument("-n", type=positive, help="at most so many")
+    parser.add_argument("--cause", type=filter_document, metavar="FILTER", help="by how it ended")
+    parser.add_argument("-n", type=positive, help="limit")
     parser.add_argument("--dry-run", action="store_true", help="only count")
 
 
 def list_(options: Options, out: Output) -> None:
-    """List dead letters."""
-    rows = _dead_letters(options, queue=options.queue, filter=options.filter, n=options.n)
-    out.rows(rows, _COLUMNS)
+    """List dead letters, or what they died of."""
+    statement, columns = (
+        (_sql.CAUSES, _CAUSES) if options.by_cause else (_sql.DEAD_LETTERS, _COLUMNS)
+    )
+    rows = _dead_letters(
+        options, statement, queue=options.queue, filter=options.filter, n=options.n
+    )
+    out.rows(rows, columns)
     if not rows:
         say("no dead letters")
 
 
 def show(options: Options, out: Output) -> int:
     """Show dead letters with this id, one of each queue that has it."""
-    rows = _dead_letters(options, queue=options.queue, id=options.id)
+    rows = _dead_letters(options, _sql.DEAD_LETTERS, queue=options.queue, id=options.id)
     if not rows:
         raise Failure(f"message {options.id} is no dead letter", "See: pgq dlq list", code=NO)
     for row in rows:
-        out.row(row)
+        if out.as_json:
+            out.row(row)
+        else:
+            _show(row, out)
     return 0
+
+
+def _show(row: dict[str, Any], out: Output) -> None:
+    """Show a dead letter to people: each attempt in a line, tracebacks as they were printed."""
+    failures = row.pop(_ATTEMPTS) or []
+    texts: list[tuple[str, str]] = []
+    for name, value in row.items():
+        if name == "details" and isinstance(value, dict):
+            for key in [key for key, text in value.items() if _has_lines(text)]:
+                texts.append((key, value.pop(key)))
+            row[name] = value or None
+        elif name == "error" and _has_lines(value):
+            texts.append((name, value))
+            row[name] = value.splitlines()[0]
+    out.row(row)
+    if failures:
+        names = list(dict.fromkeys(name for failure in failures for name in failure))
+        cells = [[_brief(failure.get(name)) for name in names] for failure in failures]
+        print(f"\n{_ATTEMPTS}")
+        _terminal.show(Table(names, cells, indent=2))
+    for name, text in texts:
+        lines = "\n".join(f"  {printable(line)}" for line in text.expandtabs().splitlines())
+        print(f"\n{name}\n{lines}")
+
+
+def _has_lines(value: object) -> bool:
+    return isinstance(value, str) and "\n" in value.strip()
+
+
+def _brief(value: object) -> object:
+    """Return the first line of a text, which for an error is what it says."""
+    text = as_json(value) if isinstance(value, dict | list) else value
+    return text.split("\n", 1)[0][:80] if isinstance(text, str) else text
 
 
 def replay(options: Options, out: Output) -> None:
     """Put dead letters back."""
     with client(options) as database:
-        count = database.replay(options.queue, _filter(options), options.n, dry_run=options.dry_run)
+        count = database.replay(
+            options.queue,
+            _filter(options),
+            options.n,
+            dry_run=options.dry_run,
+            cause=options.cause,
+            to_topic=options.to,
+            per_second=options.per_second,
+            patch=options.patch,
+        )
     out.value("replayed", count)
 
 
 def discard(options: Options, out: Output) -> None:
     """Delete dead letters."""
     wanted = _filter(options)
-    if wanted is None and not options.all:
-        raise Failure("discard needs a filter, --id or --all", code=USAGE)
+    if wanted is None and options.cause is None and not options.all:
+        raise Failure("discard needs a filter, --id, --cause or --all", code=USAGE)
     with client(options) as database:
-        count = database.discard(options.queue, wanted, options.n, dry_run=options.dry_run)
+        count = database.discard(
+            options.queue, wanted, options.n, dry_run=options.dry_run, cause=options.cause
+        )
     out.value("discarded", count)
 
 
@@ -133,6 +216,7 @@ def _filter(options: Options) -> Condition | None:
 
 def _dead_letters(
     options: Options,
+    statement: LiteralString,
     *,
     queue: str | None = None,
     id: int | None = None,
@@ -142,5 +226,5 @@ def _dead_letters(
     wanted = None if filter is None else Jsonb(filter)
     with connect(options) as conn, conn.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(
-            _sql.DEAD_LETTERS, {"queue": queue, "id": id, "filter": wanted, "n": n}
+            statement, {"queue": queue, "id": id, "filter": wanted, "n": n}
         ).fetchall()

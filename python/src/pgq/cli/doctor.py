@@ -1,17 +1,22 @@
-"""``pgq doctor``."""
+"""``pgq doctor`` and ``pgq findings``."""
 
 from __future__ import annotations
 
+import argparse
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import psycopg
+from psycopg.rows import dict_row
 
-from pgq import __version__, _sql
-from pgq.cli._command import NO, Commands, Options, connect, duration
-from pgq.cli._output import Output
-from pgq.cli.checks import CHECKS, DEEP, Check
+from pgq import __version__
+from pgq._shared import sql
+from pgq.cli._command import NO, Commands, Options, client, connect, duration
+from pgq.cli._output import Output, readable, say
+from pgq.cli._table import Line
+from pgq.cli._terminal import show
+from pgq.cli.checks import CHECKS, DEEP, FINDINGS, OTHERS, STATE
 
 __all__ = ["add"]
 
@@ -19,7 +24,7 @@ _PATIENCE = "set local statement_timeout = '60 s'"
 
 
 def add(commands: Commands) -> None:
-    """Add the command."""
+    """Add the commands."""
     names = [check.name for check in CHECKS]
     parser = commands.add(
         "doctor",
@@ -36,52 +41,170 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--only", action="append", choices=names, help="some checks; repeatable")
     parser.add_argument("--deep", action="store_true", help="verify the stored state too: slow")
+    _what(parser)
+    parser = commands.add(
+        "findings",
+        findings,
+        "what somebody should look at, the worst first; exit code 3 if there is something",
+        """
+        pgq findings
+        pgq findings orders --severity critical --json
+        """,
+        more="The list that doctor, the web page and alerts show, as pgq.findings() has it.\n\n",
+    )
+    parser.add_argument("queue", nargs="?", help="of this queue; else of all and the database")
+    parser.add_argument(
+        "--severity", action="append", choices=("critical", "warning", "info"), help="repeatable"
+    )
+    _what(parser)
+
+
+def _what(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--role", help="may this role publish and consume?")
     parser.add_argument(
         "--snapshot-age",
         type=duration,
+        metavar="DURATION",
         default=timedelta(minutes=5),
         help="from when on a snapshot is old (5m)",
     )
 
 
 def doctor(options: Options, out: Output) -> int:
-    """Make all checks; return whether all is well as the exit code."""
-    values = {
-        "version": __version__,
-        "role": options.role,
-        "snapshot_age": options.snapshot_age,
-    }
-    checks = [check for check in CHECKS if not options.only or check.name in options.only]
-    if options.deep:
-        checks.append(DEEP)
+    """Look for everything; return whether all is well as the exit code."""
+    names = [check.name for check in CHECKS if not options.only or check.name in options.only]
     with connect(options) as conn:
         with suppress(psycopg.errors.InsufficientPrivilege):
-            conn.execute(_sql.VERSION)  # without pgq there is nothing to look at
-        rows = [row for check in checks for row in _examine(conn, check, values)]
+            conn.execute(sql.VERSION)  # without pgq there is nothing to look at
+        found = [*_versions(conn), *_findings(conn, options.role, options.snapshot_age)]
+        if options.deep:
+            names.append(DEEP.name)
+            found += _state(conn)
+    rows = []
+    for check in (*CHECKS, DEEP):
+        if check.name in names:
+            mine = [row for row in found if row["check"] == check.name]
+            rows += mine or [_row(check.name, "ok", None, check.title, None)]
     if out.as_json:
         out.rows(rows)
     else:
         for row in rows:
-            print(_readable(row))
+            _show(row)
     return NO if any(row["verdict"] == "problem" for row in rows) else 0
 
 
-def _examine(
-    conn: psycopg.Connection[Any], check: Check, values: dict[str, Any]
-) -> list[dict[str, Any]]:
-    names = ("verdict", "subject", "finding", "cure")
+def findings(options: Options, out: Output) -> int:
+    """Show the findings; return whether there are none as the exit code."""
+    with client(options) as database:
+        rows = [
+            row
+            for row in database.findings(options.snapshot_age, options.role)
+            if options.queue in (None, row["queue"])
+            and (not options.severity or row["severity"] in options.severity)
+        ]
+    if out.as_json:
+        out.rows(rows)
+    else:
+        for row in rows:
+            queue = "" if row["queue"] is None else f"queue {row['queue']}: "
+            since = "" if row["since"] is None else f", since {readable(row['since'])}"
+            severity = row["severity"]
+            show(Line(f"{severity:<8}", f"{queue}{row['detail']}{since}", meaning=severity))
+            if row["cure"] is not None:
+                show(Line(" " * 8, f"cure: {row['cure']}"))
+    if not rows:
+        say("nothing is found")
+    return NO if rows else 0
+
+
+def _row(
+    check: str, verdict: str, subject: str | None, finding: str, cure: str | None, **more: Any
+) -> dict[str, Any]:
+    return {
+        "check": check,
+        "verdict": verdict,
+        "subject": subject,
+        "finding": finding,
+        "cure": cure,
+        "severity": more.get("severity"),
+        "since": more.get("since"),
+        "name": more.get("name"),
+    }
+
+
+def _versions(conn: psycopg.Connection[Any]) -> list[dict[str, Any]]:
     try:
         with conn.transaction():
-            conn.execute(_PATIENCE)
-            found = conn.execute(check.query, values).fetchall()
+            ((theirs,),) = conn.execute(sql.VERSION).fetchall()
+    except psycopg.errors.InsufficientPrivilege:
+        return []
+    if theirs == __version__:
+        return []
+    older = [int(n) for n in theirs.split(".")] < [int(n) for n in __version__.split(".")]
+    cure = "pgq install" if older else f"pip install pgq-client=={theirs}"
+    finding = f"the database has version {theirs}, this client is {__version__}"
+    return [_row("version", "problem", "pgq", finding, cure, severity="critical")]
+
+
+def _findings(
+    conn: psycopg.Connection[Any], role: str | None, snapshot_age: timedelta
+) -> list[dict[str, Any]]:
+    groups = {name: check.name for check in CHECKS for name in check.findings}
+    try:
+        with conn.transaction(), conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(_PATIENCE)
+            cursor.execute(FINDINGS, {"role": role, "snapshot_age": snapshot_age})
+            found = cursor.fetchall()
+            cursor.execute(OTHERS)
+            hidden = cursor.fetchall()
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.QueryCanceled) as error:
-        found = [("unknown", "this check", error.diag.message_primary, "ask as the owner of pgq")]
-    found = found or [("ok", None, check.title, None)]
-    return [{"check": check.name} | dict(zip(names, row, strict=True)) for row in found]
+        message = error.diag.message_primary or str(error)
+        cure = "ask as the owner of pgq"
+        return [
+            _row(check.name, "unknown", "this check", message, cure)
+            for check in CHECKS
+            if check.findings and check.name != "version"
+        ]
+    rows = [
+        _row(
+            groups.get(row["finding"], "others"),
+            "problem",
+            None if row["queue"] is None else f"queue {row['queue']}",
+            row["detail"],
+            row["cure"],
+            severity=row["severity"],
+            since=row["since"],
+            name=row["finding"],
+        )
+        for row in found
+    ]
+    for row in hidden:
+        rows.append(
+            _row("snapshot", "unknown", "sessions of other roles", "not visible", row["cure"])
+        )
+    return rows
 
 
-def _readable(row: dict[str, Any]) -> str:
+def _state(conn: psycopg.Connection[Any]) -> list[dict[str, Any]]:
+    cure = "this is a defect of pgq: please report it"
+    with conn.transaction(), conn.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(STATE)
+        return [
+            _row(
+                "state",
+                "problem",
+                f"queue {row['queue']}",
+                row["detail"],
+                cure,
+                severity="critical",
+            )
+            for row in cursor.fetchall()
+        ]
+
+
+def _show(row: dict[str, Any]) -> None:
     finding = row["finding"] if row["subject"] is None else f"{row['subject']}: {row['finding']}"
-    line = f"{row['verdict']:<8} {row['check']:<11} {finding}"
-    return line if row["cure"] is None else f"{line}\n{'':<20} cure: {row['cure']}"
+    meaning = row["severity"] or row["verdict"]
+    show(Line(f"{row['verdict']:<8}", f"{row['check']:<11} {finding}", meaning=meaning))
+    if row["cure"] is not None:
+        show(Line(" " * 20, f"cure: {row['cure']}"))

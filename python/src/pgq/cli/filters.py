@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
         pgq filter test '{"payload.amount": {"$gt": 100}}' --payload '{"amount": 120}'
         """,
     )
-    parser.add_argument("filter", type=filter_document)
+    parser.add_argument("filter", type=filter_document, help="a filter document")
     parser.add_argument("--headers", type=json_object, default={}, metavar="JSON")
     parser.add_argument("--payload", type=json_value, metavar="JSON")
     parser = group.add(
@@ -39,8 +39,8 @@ def add(commands: Commands) -> None:
         pgq filter explain orders '{"type": "paid"}'
         """,
     )
-    parser.add_argument("queue")
-    parser.add_argument("filter", type=filter_document)
+    parser.add_argument("queue", help="the name of a queue")
+    parser.add_argument("filter", type=filter_document, help="a filter document")
 
 
 def test(options: Options, out: Output) -> int:

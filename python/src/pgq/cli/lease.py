@@ -1,4 +1,4 @@
-"""``pgq claim``, ``ack``, ``nack``, ``bury``, ``release`` and ``extend``."""
+"""``pgq claim``, ``ack``, ``nack``, ``bury``, ``release``, ``extend`` and ``leases``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import argparse
 from dataclasses import asdict
 from datetime import timedelta
 
+from psycopg.rows import dict_row
+
+from pgq.cli import _sql
 from pgq.cli._command import (
     NO,
     Commands,
     Options,
     client,
+    connect,
     duration,
     filter_document,
     json_value,
@@ -21,6 +25,7 @@ from pgq.cli._output import Output, say
 __all__ = ["add"]
 
 _COLUMNS = ("lease_id", "id", "topic", "attempt", "headers", "payload", "lease_until")
+_LEASES = ("lease_id", "queue", "size", "attempt", "age", "until", "holder", "client", "key")
 
 
 def add(commands: Commands) -> None:
@@ -35,10 +40,15 @@ def add(commands: Commands) -> None:
         pgq claim orders -n 100 --json | jq .payload
         """,
     )
-    parser.add_argument("queue")
+    parser.add_argument("queue", help="the name of a queue")
     parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
     parser.add_argument("-n", type=positive, default=1, help="at most so many (1)")
-    parser.add_argument("--lease", type=duration, help="how long; the queue's lease if not given")
+    parser.add_argument(
+        "--lease",
+        type=duration,
+        metavar="DURATION",
+        help="how long; the queue's lease if not given",
+    )
     parser.add_argument("--key", help="the same key gives the same messages until they are done")
 
     parser = commands.add(
@@ -61,7 +71,9 @@ def add(commands: Commands) -> None:
         """,
     )
     _lease(parser)
-    parser.add_argument("--delay", type=duration, help="instead of the queue's backoff")
+    parser.add_argument(
+        "--delay", type=duration, metavar="DURATION", help="instead of the queue's backoff"
+    )
     _error(parser)
     parser = commands.add(
         "bury",
@@ -78,12 +90,26 @@ def add(commands: Commands) -> None:
         "pgq release 7301444403",
     )
     _lease(parser)
-    parser.add_argument("--delay", type=duration, default=timedelta(0), help="ready after this")
+    parser.add_argument(
+        "--delay", type=duration, metavar="DURATION", default=timedelta(0), help="ready after this"
+    )
     parser = commands.add(
         "extend", extend, "hold the messages of a lease for longer", "pgq extend 7301444403 10m"
     )
-    parser.add_argument("lease", type=int)
+    parser.add_argument("lease", type=int, help="the lease_id that claim has given")
     parser.add_argument("time", nargs="?", type=duration, help="from now; else the queue's lease")
+    parser = commands.add(
+        "leases",
+        leases,
+        "who holds how many messages, since when and until when; the oldest first",
+        """
+        pgq leases
+        pgq leases orders --json
+        """,
+        more="pgq release LEASE breaks one: its messages can be claimed by others.\n\n",
+    )
+    parser.add_argument("queue", nargs="?", help="all queues if not given")
+    parser.add_argument("-n", type=positive, default=100, help="limit (100)")
 
 
 def _lease(parser: argparse.ArgumentParser) -> None:
@@ -147,3 +173,12 @@ def extend(options: Options, out: Output) -> None:
     """Hold messages for longer."""
     with client(options) as database:
         out.value("lease_until", database.extend(options.lease, options.time))
+
+
+def leases(options: Options, out: Output) -> None:
+    """List the leases."""
+    with connect(options) as conn, conn.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(_sql.LEASES, {"queue": options.queue, "n": options.n}).fetchall()
+    out.rows(rows, _LEASES)
+    if not rows:
+        say("no leases")

@@ -7,7 +7,7 @@ import threading
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 
-from pgq._threads import on_signals
+from pgq._shared.threads import on_signals
 from pgq.cli._command import USAGE, Commands, Failure, Options, add_log, duration, set_log
 from pgq.cli._output import Output, as_json, say
 from pgq.metrics import MetricsReader
@@ -41,7 +41,11 @@ def add(commands: Commands) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1)")
     parser.add_argument("--port", type=int, default=_PORT, help=f"where to listen ({_PORT})")
     parser.add_argument(
-        "--timeout", type=duration, default=duration("5s"), help="for the database (5s)"
+        "--timeout",
+        type=duration,
+        metavar="DURATION",
+        default=duration("5s"),
+        help="for the database (5s)",
     )
     add_log(parser)
 

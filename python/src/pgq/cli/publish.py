@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 
 import psycopg
 
+from pgq._sync.client import Client
+from pgq._sync.publisher import publish_together
 from pgq.cli._command import (
     USAGE,
     Commands,
@@ -28,9 +30,7 @@ from pgq.cli._command import (
 )
 from pgq.cli._output import Output, say
 from pgq.cli._progress import Progress
-from pgq.client import Client
 from pgq.message import Draft, common_options
-from pgq.publisher import publish_together
 
 __all__ = ["add"]
 
@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
         "with payload, topic,\nheaders, priority and so on; fields that publish does not know are "
         "left out.\n\n",
     )
-    parser.add_argument("topic", nargs="?")
+    parser.add_argument("topic", nargs="?", help="where to publish")
     parser.add_argument("payload", nargs="?", help="JSON; lines of stdin if not given")
     parser.add_argument("--text", action="store_true", help="payloads are plain text, not JSON")
     parser.add_argument("--messages", action="store_true", help="lines are messages, not payloads")
@@ -64,8 +64,12 @@ def add(commands: Commands) -> None:
     parser.add_argument("--progress", action=BooleanOptionalAction, help="a bar on stderr")
     parser.add_argument("--headers", type=json_object, metavar="JSON")
     parser.add_argument("--priority", type=int, metavar="N", help="higher is delivered first")
-    parser.add_argument("--delay", type=duration, help="not before this time has passed")
-    parser.add_argument("--expires-in", type=duration, help="not after this time has passed")
+    parser.add_argument(
+        "--delay", type=duration, metavar="DURATION", help="not before this time has passed"
+    )
+    parser.add_argument(
+        "--expires-in", type=duration, metavar="DURATION", help="not after this time has passed"
+    )
     for name in ("sender", "recipient", "reply-to", "correlation-id", "group-key", "dedup-key"):
         parser.add_argument(f"--{name}", metavar="TEXT")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from pgq.breaker import CircuitBreaker
+from pgq._sync.client_pooled import connect
 from pgq.cli._command import USAGE, Commands, Failure, Options, client, duration, positive
 from pgq.cli._output import Output, say
-from pgq.client import connect
+from pgq.transports.breaker import CircuitBreaker
 
 __all__ = ["add"]
 
@@ -44,18 +44,32 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--batch", type=positive, help="messages sent at once (500; files 10000; https 100)"
     )
-    parser.add_argument("--every", type=duration, help="wait so long for a batch (files 60s; 0)")
     parser.add_argument(
-        "--timeout", type=duration, default=duration("30s"), help="of one sending (30s)"
+        "--every", type=duration, metavar="DURATION", help="wait so long for a batch (files 60s; 0)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=duration,
+        metavar="DURATION",
+        default=duration("30s"),
+        help="of one sending (30s)",
     )
     parser.add_argument(
         "--failures", type=positive, default=5, help="that open the circuit breaker (5)"
     )
     parser.add_argument(
-        "--window", type=duration, default=duration("2m"), help="in which they count (2m)"
+        "--window",
+        type=duration,
+        metavar="DURATION",
+        default=duration("2m"),
+        help="in which they count (2m)",
     )
     parser.add_argument(
-        "--reset", type=duration, default=duration("30s"), help="how long it stays open (30s)"
+        "--reset",
+        type=duration,
+        metavar="DURATION",
+        default=duration("30s"),
+        help="how long it stays open (30s)",
     )
     parser.add_argument("--drain", action="store_true", help="end when nothing is ready")
     parser = commands.add(

@@ -36,5 +36,7 @@ def spark(options: Options, out: Output) -> int:
         raise Failure(
             f"Spark's package is missing: {error}", "pip install 'pgq-client[spark]'"
         ) from None
-    dsn = ["--dsn", options.dsn] if options.dsn and "--dsn" not in options.pipeline else []
-    return main([*options.pipeline[:1], *dsn, *options.pipeline[1:]], prog="pgq spark")
+    given = ["--dsn", options.dsn] if options.dsn and "--dsn" not in options.pipeline else []
+    if options.json and "--json" not in options.pipeline:
+        given.append("--json")
+    return main([*options.pipeline[:1], *given, *options.pipeline[1:]], prog="pgq spark")

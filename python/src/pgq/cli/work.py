@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any
 
-from pgq._threads import on_signals
+from pgq._shared.threads import on_signals
+from pgq._sync.client_pooled import connect
+from pgq._sync.consumer import Consumer
 from pgq.cli._command import (
     Commands,
     Options,
@@ -20,9 +24,7 @@ from pgq.cli._command import (
     set_log,
 )
 from pgq.cli._output import Output, as_json, say
-from pgq.client import connect
-from pgq.config import Reject, Retry
-from pgq.consumer import Consumer
+from pgq.consumers.config import Reject, Retry
 from pgq.message import Message
 
 __all__ = ["add"]
@@ -52,12 +54,20 @@ def add(commands: Commands) -> None:
         "is acknowledged\nwhen it has been printed. SIGTERM and Ctrl-C let commands finish and "
         "give the rest back.\n\n",
     )
-    parser.add_argument("queue")
-    parser.add_argument("filter", nargs="?", type=filter_document)
+    parser.add_argument("queue", help="the name of a queue")
+    parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
     parser.add_argument("--exec", metavar="COMMAND", help="what to run")
     parser.add_argument("--concurrency", type=positive, default=1, help="commands at once (1)")
     parser.add_argument("--batch", type=positive, help="messages of a claim")
-    parser.add_argument("--lease", type=duration, help="renewed while a command runs")
+    parser.add_argument(
+        "--lease", type=duration, metavar="DURATION", help="renewed while a command runs"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=duration,
+        metavar="DURATION",
+        help="kill a command that takes longer, and have it retried",
+    )
     parser.add_argument("--drain", action="store_true", help="end when nothing is ready")
     add_log(parser)
 
@@ -76,12 +86,14 @@ def _execute(options: Options) -> None:
         consumer = Consumer(
             client,
             options.queue,
-            Execute(options.exec),
+            Execute(options.exec, options.timeout),
             filter=options.filter,
             # What would wait behind a slow command is for other consumers.
             batch_size=options.batch or options.concurrency,
             concurrency=options.concurrency,
             lease=options.lease,
+            # A command is killed, which a handler cannot be.
+            handler_timeout=None,
             drain=options.drain,
         )
         consumer.run()
@@ -123,27 +135,34 @@ def _show(message: Message, out: Output) -> None:
 class Execute:
     """Runs a command for each message."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, timeout: timedelta | None = None) -> None:
         self._command = command
+        self._timeout = None if timeout is None else timeout.total_seconds()
 
     def __call__(self, message: Message) -> None:
         """Run the command, and raise what its exit code means."""
         sys.stdout.flush()
-        done = subprocess.run(
+        with subprocess.Popen(
             ["/bin/sh", "-c", self._command],
-            input=as_json(message.payload).encode() + b"\n",
+            stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | _environment(message),
             # Ctrl-C is for us: the command may finish.
             start_new_session=True,
-            check=False,
-        )
-        said = done.stderr.decode(errors="replace")
+        ) as process:
+            try:
+                _, told = process.communicate(
+                    as_json(message.payload).encode() + b"\n", self._timeout
+                )
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise Retry(f"the command took longer than {self._timeout:g} s") from None
+        said = told.decode(errors="replace")
         sys.stderr.write(said)
-        if done.returncode == 0:
+        if process.returncode == 0:
             return
-        error = f"exit code {done.returncode}: {said[-_ERROR_BYTES:].strip()}".rstrip(": ")
-        if done.returncode == _HOPELESS:
+        error = f"exit code {process.returncode}: {said[-_ERROR_BYTES:].strip()}".rstrip(": ")
+        if process.returncode == _HOPELESS:
             raise Reject(error)
         raise Retry(error)
 

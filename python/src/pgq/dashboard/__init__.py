@@ -1,12 +1,14 @@
-"""A web page that shows queues, leases, dead letters, filters and the history of messages.
+"""A web page for operators: queues, messages, consumers, dead letters, schedules, filters.
 
-`pgq dashboard` serves it. Reading needs no more rights than the role of the connection has; acting
-needs `--allow-writes` and a token.
+`pgq dashboard` serves the page. `app()` is the same page as an ASGI application, to be mounted in
+another one behind its login. The page has the rights of the role of its connection, and changes
+nothing unless it is told that it may. Needs ``pgq-client[dashboard]``.
 """
 
 from __future__ import annotations
 
+from pgq.dashboard.app import App, app
 from pgq.dashboard.guard import Guard
 from pgq.dashboard.server import Dashboard
 
-__all__ = ["Dashboard", "Guard"]
+__all__ = ["App", "Dashboard", "Guard", "app"]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final, LiteralString
 
-PATIENCE: Final = "select set_config('statement_timeout', %s, true)"
+from pgq._shared.sql import CAUSE
+
+BEGIN: Final = """
+select set_config('statement_timeout', %s, true), set_config('transaction_read_only', %s, true)
+"""
 
 # For everybody who looks, again and again
 
@@ -33,6 +37,21 @@ select l.holder, host(l.client) as client, l.queue, count(*) as leases, sum(l.si
  group by l.holder, l.client, l.queue
  order by min(l.until) nulls last, sum(l.size) desc
  limit %s
+"""
+
+# The last hour, as maintain() has counted it: rates are those of whole minutes.
+TRAFFIC: Final = """
+select t.queue, extract(epoch from t.minute)::float8 + 60 as at, t.ready,
+       (t.received / 60.0)::float8 as published, (t.acked / 60.0)::float8 as acked,
+       (t.failed / 60.0)::float8 as failed, t.dead
+  from pgq.queue_traffic t
+ where t.minute >= pgq.now() - interval '1 h' and t.minute < pgq.now() - interval '1 min'
+ order by t.minute
+"""
+FINDINGS: Final = """
+select case f.severity when 'critical' then 'bad' else 'warn' end as level, f.finding as kind,
+       f.queue, f.detail as text, f.cure, extract(epoch from f.since)::float8 as since
+  from pgq.findings() f
 """
 
 # For somebody who looks closer
@@ -99,6 +118,15 @@ _LETTERS: Final[LiteralString] = """
         where d.queue_id = q.queue_id
           and (%(before)s::timestamptz is null
                or (d.failed_at, d.dead_letter_id) < (%(before)s::timestamptz, %(number)s::bigint))
+          and (%(cause)s::jsonb is null or pgq.matches(
+               %(cause)s::jsonb, jsonb_strip_nulls(jsonb_build_object(
+                   'reason', d.reason, 'error', d.error))))
+          and (%(filter)s::jsonb is null or pgq.matches(
+               %(filter)s::jsonb, d.headers, d.payload, d.topic, d.priority, d.sender, d.recipient,
+               d.reply_to, d.correlation_id, d.group_key, d.attempts, d.published_at, d.expires_at,
+               d.message_id))
+          and (%(text)s::text is null or position(lower(%(text)s) in lower(
+               concat_ws(' ', d.error, d.headers::text, d.payload::text))) > 0)
         order by d.failed_at desc, d.dead_letter_id desc
         limit %(n)s
        ) m
@@ -120,18 +148,25 @@ select m.failed_at::text as before, m.dead_letter_id::text as number, q.name as 
  limit %(n)s
 """
 )
+# Why the newest of each queue died.
 CAUSES: Final[LiteralString] = (
     """
-select t.queue, t.reason, t.error, count(*) as size,
-       extract(epoch from max(t.failed_at))::float8 as last
-  from (select q.name as queue, m.reason, left(m.error, 120) as error, m.failed_at
+select q.name as queue, d.reason, c.cause as error, count(*) as size,
+       extract(epoch from max(d.failed_at))::float8 as last
+  from pgq._visible_queue q
+ cross join lateral (
+       select d.reason, d.error, d.failed_at
+         from pgq.dead_letter d
+        where d.queue_id = q.queue_id
+        order by d.failed_at desc
+        limit %(n)s
+       ) d
 """
-    + _LETTERS
+    + CAUSE
     + """
-         order by m.failed_at desc
-         limit %(n)s) t
+ where %(queue)s::text is null or q.name = %(queue)s
  group by 1, 2, 3
- order by count(*) desc, max(t.failed_at) desc
+ order by count(*) desc, max(d.failed_at) desc
  limit 12
 """
 )
@@ -211,7 +246,63 @@ NEWEST: Final[LiteralString] = (
 # What comes next, for those who may not read the log.
 COMING: Final[LiteralString] = _TRIED + " from pgq.peek(%(queue)s, null, %(n)s) m"
 
-# To act
+# Lists
 
-REPLAY: Final = "select pgq.replay(%(queue)s, %(filter)s::jsonb, %(n)s)"
-DISCARD: Final = "select pgq.discard(%(queue)s, %(filter)s::jsonb, %(n)s)"
+MESSAGES: Final[LiteralString] = (
+    """
+select m.id::text, m.topic, m.priority, m.attempt, m.lease_id::text, m.correlation_id,
+       m.group_key,"""
+    + _HEADERS
+    + _PAYLOAD
+    + """extract(epoch from m.lease_until)::float8 as until,
+       extract(epoch from m.published_at)::float8 as published
+  from pgq.messages(%(queue)s, %(state)s, %(filter)s::jsonb, %(scan)s) m
+ where %(text)s::text is null
+    or position(lower(%(text)s) in lower(concat_ws(' ', m.headers::text, m.payload::text))) > 0
+ limit %(n)s
+"""
+)
+MINUTES: Final = """
+select extract(epoch from t.minute)::float8 as at, t.received, t.acked, t.failed, t.ready, t.dead
+  from pgq.queue_traffic t
+ where t.queue = %(queue)s and t.minute > pgq.now() - %(hours)s * interval '1 h'
+   and t.minute <= pgq.now() - interval '1 min'
+ order by t.minute
+"""
+SCHEDULES: Final = """
+select s.name, s.topic, s.cron, s.every::text, s.time_zone, s.missed, s.role, s.paused, s.error,
+       left(s.payload::text, 400) as payload, s.last_id::text,
+       extract(epoch from s.last_at)::float8 as last, extract(epoch from s.next_at)::float8 as next
+  from pgq.schedules s
+ order by s.next_at nulls last, s.name
+ limit 500
+"""
+LISTENERS: Final = """
+select q.name as queue, count(*) as size
+  from pgq.waiter w
+  join pgq.queue q on q.queue_id = w.queue_id
+ where w.until > pgq.now()
+ group by q.name
+ order by q.name
+ limit 500
+"""
+SUBSCRIBERS: Final = """
+select s.subscriber as queue, s.pattern, left(s.filter::text, 400) as filter,
+       s.match_count as matches, extract(epoch from s.last_matched_at)::float8 as last
+  from pgq.subscription s
+ order by s.subscriber, s.pattern
+ limit 200
+"""
+RELAYS: Final = """
+select r.queue, r.relay, r.destination, r.alive, r.circuit, left(r.error, 400) as error
+  from pgq.relays r
+ order by r.queue, r.relay
+ limit 200
+"""
+_LIMITS: Final[LiteralString] = """
+select l.queue, l.max_leased, l.leased, l.rate, l.burst, l.tokens, l.lane_max_leased, l.lane_rate,
+       l.lane_burst, l.fair
+  from pgq.limits l
+"""
+LIMITS: Final[LiteralString] = _LIMITS + " order by l.queue limit 500"
+LIMITS_OF: Final[LiteralString] = _LIMITS + " where l.queue = %s"

@@ -1,27 +1,27 @@
-"""What the page asks of the database: reads of some milliseconds, and two ways to act."""
+"""What the page asks of the database: reads of some milliseconds, and the verbs of operators."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from math import isfinite
-from threading import BoundedSemaphore, Lock
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
 
 from pgq.dashboard import _sql
-from pgq.filters import F
+from pgq.dashboard.find import Wanted
 
-__all__ = ["ACT_AT_MOST", "Database", "Row", "Session"]
+__all__ = ["Database", "Row", "Session"]
 
 Row = dict[str, Any]
-_Conn = psycopg.Connection[DictRow]
+_Conn = psycopg.AsyncConnection[Any]
 
-#: Most dead letters that one press of a button moves.
-ACT_AT_MOST = 10_000
+EVERYTHING = Wanted()
 #: Most queues, and most holders of leases, that the page shows.
 MOST_QUEUES = 500
 MOST_HOLDERS = 200
@@ -33,139 +33,228 @@ _SHORT = 400
 _LONG = 100_000
 _NEWEST = 200
 _LOG = 5000
-_CAUSES = 500
+_CAUSES = 2000
+_LISTED = 100
+# A text is looked for in so many messages: it has no index.
+_SCANNED = 5000
 
 
 class Session:
-    """A connection whose transactions read only, do not last, and leave nothing behind."""
+    """A connection, lent for a while. It leaves nothing behind in it."""
 
-    def __init__(self, dsn: str, *, writes: bool = False) -> None:
+    def __init__(self, conn: _Conn) -> None:
+        self._conn = conn
+
+    async def rows(
+        self, query: LiteralString, values: Any = None, *, writes: bool = False
+    ) -> list[Row]:
+        """Return what a statement gives, in a transaction of its own that reads only."""
+        conn = self._conn
+        seconds = _ACT_SECONDS if writes else _READ_SECONDS
+        only = "off" if writes else "on"
         # Behind a pooler the next transaction may have another session: nothing is prepared.
-        self._conn = _Conn.connect(
-            dsn,
-            autocommit=True,
-            row_factory=dict_row,
-            prepare_threshold=None,
-            connect_timeout=10,
-            fallback_application_name="pgq dashboard",
-        )
-        self._conn.read_only = not writes
-        self._seconds = _ACT_SECONDS if writes else _READ_SECONDS
-
-    @property
-    def usable(self) -> bool:
-        return not self._conn.closed
-
-    def rows(self, query: LiteralString, values: Any = None) -> list[Row]:
-        """Return what a statement in a transaction of its own gives."""
-        with self._conn.transaction():
-            self._conn.execute(_sql.PATIENCE, [f"{self._seconds}s"])
-            found = self._conn.execute(query, values).fetchall()
+        async with conn.transaction(), conn.cursor(row_factory=dict_row) as cursor:
+            await cursor.execute(_sql.BEGIN, [f"{seconds}s", only], prepare=False)
+            await cursor.execute(query, values, prepare=False)
+            found = await cursor.fetchall()
         return [{name: _finite(value) for name, value in row.items()} for row in found]
 
-    def row(self, query: LiteralString, values: Any = None) -> Row | None:
-        rows = self.rows(query, values)
+    async def row(
+        self, query: LiteralString, values: Any = None, *, writes: bool = False
+    ) -> Row | None:
+        rows = await self.rows(query, values, writes=writes)
         return rows[0] if rows else None
 
-    def sample(self) -> Row:
-        """Return how everything is doing now."""
-        now = self.row(_sql.NOW)
-        queues = self.rows(_sql.QUEUES, [MOST_QUEUES + 1])
+    async def act(
+        self, statement: LiteralString, values: Row, *, writes: bool
+    ) -> tuple[int | bool | None, list[str]]:
+        """Return what a verb returns, and the notices that come with it."""
+        notices: list[str] = []
+
+        def hear(diagnostic: psycopg.errors.Diagnostic) -> None:
+            notices.append(diagnostic.message_primary or "")
+
+        self._conn.add_notice_handler(hear)
         try:
-            holders = self.rows(_sql.HOLDERS, [MOST_HOLDERS])
+            row = await self.row(statement, values, writes=writes)
+        finally:
+            self._conn.remove_notice_handler(hear)
+        return (None if row is None else row["done"]), notices
+
+    async def allowed(self, query: LiteralString, values: Any = None) -> list[Row] | None:
+        """Return what a statement gives; null if the role may not ask."""
+        try:
+            return await self.rows(query, values)
+        except psycopg.errors.InsufficientPrivilege:
+            return None
+
+
+class Database:
+    """Answers the questions of all browsers with a few connections.
+
+    They are those of a pool, or opened when needed and closed when nobody looks.
+    """
+
+    def __init__(self, source: str | AsyncConnectionPool[Any]) -> None:
+        if not isinstance(source, str | AsyncConnectionPool):
+            raise TypeError(
+                f"the page needs a connection string or an AsyncConnectionPool, not {source!r}"
+            )
+        self._source = source
+        self._idle: list[_Conn] = []
+        self._closed = False
+        self._places = asyncio.Semaphore(_CONNECTIONS)
+
+    async def server(self) -> Row:
+        """Return what answers: the database, its role, the versions."""
+        async with self._reader() as session:
+            return await session.row(_sql.SERVER) or {}
+
+    async def sample(self) -> Row:
+        """Return how everything is doing now."""
+        async with self._reader() as session:
+            now = await session.row(_sql.NOW)
+            queues = await session.rows(_sql.QUEUES, [MOST_QUEUES + 1])
             refused = None
-        except psycopg.errors.InsufficientPrivilege as error:
-            holders, refused = [], error.diag.message_primary
+            try:
+                holders = await session.rows(_sql.HOLDERS, [MOST_HOLDERS])
+            except psycopg.errors.InsufficientPrivilege as error:
+                holders, refused = [], error.diag.message_primary
+            findings = await session.rows(_sql.FINDINGS)
         return {
             "at": None if now is None else now["extract"],
             "queues": queues[:MOST_QUEUES],
             "more_queues": len(queues) > MOST_QUEUES,
             "holders": holders,
             "holders_refused": refused,
+            "findings": findings,
         }
 
-    def close(self) -> None:
-        self._conn.close()
+    async def traffic(self) -> list[Row]:
+        """Return the last hour of all queues by minutes, as the database has kept it."""
+        async with self._reader() as session:
+            return await session.rows(_sql.TRAFFIC)
 
-
-class Database:
-    """Answers the questions of all browsers with a few connections, opened when needed."""
-
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._idle: list[Session] = []
-        self._lock = Lock()
-        self._closed = False
-        self._places = BoundedSemaphore(_CONNECTIONS)
-
-    def session(self) -> Session:
-        """Open a connection for one who asks again and again."""
-        return Session(self._dsn)
-
-    def server(self) -> Row:
-        """Return what answers: the database, its role, the versions."""
-        with self._reader() as session:
-            return session.row(_sql.SERVER) or {}
-
-    def queue(self, name: str) -> Row:
+    async def queue(self, name: str) -> Row:
         """Return the policy of a queue, its subscriptions and what comes next."""
-        with self._reader() as session:
-            coming = session.rows(_sql.NEXT, {"queue": name, "n": 20, "chars": _SHORT})
-            subscriptions = session.rows(_sql.SUBSCRIPTIONS, [name])
+        async with self._reader() as session:
+            coming = await session.rows(_sql.NEXT, {"queue": name, "n": 20, "chars": _SHORT})
+            subscriptions = await session.rows(_sql.SUBSCRIPTIONS, [name])
             try:
-                policy = session.row(_sql.POLICY, [name])
+                policy = await session.row(_sql.POLICY, [name])
             except psycopg.errors.InsufficientPrivilege:
                 policy = None
-        return {"next": coming, "subscriptions": subscriptions, "policy": policy}
+            limits = await session.allowed(_sql.LIMITS_OF, [name])
+        return {
+            "next": coming,
+            "subscriptions": subscriptions,
+            "policy": policy,
+            "limits": limits[0] if limits else None,
+        }
 
-    def leases(self, queue: str, holder: str | None, client: str | None) -> Row:
+    async def leases(self, queue: str, holder: str | None, client: str | None) -> Row:
         """Return the leases of one holder, those that run out first at the top."""
         values = {"queue": queue, "holder": holder, "client": client, "n": 200}
-        with self._reader() as session:
-            return {"leases": session.rows(_sql.LEASES, values)}
+        async with self._reader() as session:
+            return {"leases": await session.rows(_sql.LEASES, values)}
 
-    def letters(
-        self, queue: str | None, before: str | None = None, number: int | None = None
+    async def letters(
+        self,
+        queue: str | None,
+        before: str | None = None,
+        number: int | None = None,
+        wanted: Wanted = EVERYTHING,
+        cause: Row | None = None,
     ) -> Row:
         """Return a page of dead letters, the newest first, and why the newest ones died."""
-        values = {"queue": queue, "before": before, "number": number, "n": 50, "chars": _SHORT}
-        causes = values | {"before": None, "number": None, "n": _CAUSES}
-        with self._reader() as session:
-            letters = session.rows(_sql.LETTERS, values)
+        values = {
+            "queue": queue,
+            "before": before,
+            "number": number,
+            "filter": _document(wanted.filter),
+            "text": wanted.text,
+            "cause": _document(cause),
+            "n": 50,
+            "chars": _SHORT,
+        }
+        async with self._reader() as session:
+            letters = await session.rows(_sql.LETTERS, values)
+            causes = None
+            if before is None:
+                causes = await session.rows(_sql.CAUSES, {"queue": queue, "n": _CAUSES})
+        return {
+            "letters": letters,
+            "more": len(letters) == values["n"],
+            "filter": wanted.filter,
+            "causes": causes,
+            "causes_of": _CAUSES,
+        }
+
+    async def messages(self, queue: str, state: str, wanted: Wanted) -> Row:
+        """Return messages of a queue that are in one state, those whose state ends first."""
+        n = _LISTED
+        values = {
+            "queue": queue,
+            "state": state,
+            "filter": _document(wanted.filter),
+            "text": wanted.text,
+            "scan": n + 1 if wanted.text is None else _SCANNED,
+            "n": n + 1,
+            "chars": _SHORT,
+        }
+        async with self._reader() as session:
+            rows = await session.rows(_sql.MESSAGES, values)
+        return {"messages": rows[:n], "more": len(rows) > n, "scanned": _SCANNED}
+
+    async def chart(self, queue: str, hours: int) -> Row:
+        """Return the minutes of a queue that the database has kept, and which time it is."""
+        async with self._reader() as session:
+            now = await session.row(_sql.NOW)
+            minutes = await session.rows(_sql.MINUTES, {"queue": queue, "hours": hours})
+        return {"now": now and now["extract"], "minutes": minutes}
+
+    async def schedules(self) -> Row:
+        """Return the schedules, those that run next at the top; null: the role may not see them."""
+        async with self._reader() as session:
+            return {"schedules": await session.allowed(_sql.SCHEDULES)}
+
+    async def consumers(self) -> Row:
+        """Return who listens, subscribes and relays, and the limits; null: not for this role."""
+        async with self._reader() as session:
             return {
-                "letters": letters,
-                "more": len(letters) == values["n"],
-                "causes": session.rows(_sql.CAUSES, causes) if before is None else None,
-                "causes_of": _CAUSES,
+                "listeners": await session.allowed(_sql.LISTENERS),
+                "limits": await session.allowed(_sql.LIMITS),
+                "subscribers": await session.allowed(_sql.SUBSCRIBERS),
+                "relays": await session.allowed(_sql.RELAYS),
             }
 
-    def letter(self, queue: str, id: int) -> Row | None:
+    async def letter(self, queue: str, id: int) -> Row | None:
         """Return all of a dead letter."""
-        with self._reader() as session:
-            return session.row(_sql.LETTER, {"queue": queue, "id": id, "chars": _LONG})
+        async with self._reader() as session:
+            return await session.row(_sql.LETTER, {"queue": queue, "id": id, "chars": _LONG})
 
-    def message(self, id: int) -> Row:
+    async def message(self, id: int) -> Row:
         """Return a message, if the log still has it, and what happened to it."""
-        with self._reader() as session:
-            history = session.rows(_sql.HISTORY, [id])
+        async with self._reader() as session:
+            history = await session.rows(_sql.HISTORY, [id])
             refused = message = None
             try:
-                message = session.row(_sql.MESSAGE, {"id": id, "chars": _LONG})
+                message = await session.row(_sql.MESSAGE, {"id": id, "chars": _LONG})
             except psycopg.errors.InsufficientPrivilege as error:
                 refused = error.diag.message_primary
         return {"id": str(id), "message": message, "refused": refused, "history": history}
 
-    def explore(self, queue: str, filter: str) -> Row:
+    async def explore(self, queue: str, filter: str) -> Row:
         """Return what a filter means for a queue, and which of its newest messages match."""
         values = {"queue": queue, "filter": filter, "n": _NEWEST, "log": _LOG, "chars": _SHORT}
-        with self._reader() as session:
-            explained = session.rows(_sql.EXPLAIN, values)
+        async with self._reader() as session:
+            explained = await session.rows(_sql.EXPLAIN, values)
             try:
-                tried = session.rows(_sql.NEWEST, values)
+                tried = await session.rows(_sql.NEWEST, values)
             except psycopg.errors.InsufficientPrivilege:
                 tried = []
             of = "newest" if tried else "next"
-            tried = tried or session.rows(_sql.COMING, values)
+            tried = tried or await session.rows(_sql.COMING, values)
         return {
             "explained": explained,
             "of": of,
@@ -174,56 +263,69 @@ class Database:
             "messages": sorted(tried, key=lambda row: not row["matches"])[:50],
         }
 
-    def act(self, what: str, queue: str, ids: list[int] | None) -> int:
-        """Replay or discard dead letters, those named or the oldest; return how many."""
-        statements: Mapping[str, LiteralString] = {
-            "replay": _sql.REPLAY,
-            "discard": _sql.DISCARD,
-        }
-        named = None if ids is None else json.dumps(F.msg.id.in_(ids).document)
-        session = Session(self._dsn, writes=True)
-        try:
-            row = session.row(statements[what], {"queue": queue, "filter": named, "n": ACT_AT_MOST})
-        finally:
-            session.close()
-        return 0 if row is None else int(row[what])
+    async def act(
+        self, statement: LiteralString, values: Row
+    ) -> tuple[int | bool | None, list[str]]:
+        """Do what a verb says; return how many messages it was, and what the server notes.
 
-    def close(self) -> None:
-        """Close what is open."""
-        with self._lock:
-            self._closed = True
-            for session in self._idle:
-                session.close()
-            self._idle.clear()
+        A dry run has a transaction that reads only: it cannot but count.
+        """
+        async with self._reader() as session:
+            return await session.act(statement, values, writes=not values.get("dry_run"))
 
-    @contextmanager
-    def _reader(self) -> Iterator[Session]:
-        """Lend a connection: one that has just worked, or a new one."""
-        with self._places:
-            with self._lock:
-                session = self._idle.pop() if self._idle else None
-            if session is not None and not _answers(session):
-                session = None
-            session = session or Session(self._dsn)
+    async def close(self) -> None:
+        """Close what is open, for good. A pool is somebody else's."""
+        self._closed = True
+        await self.close_idle()
+
+    async def close_idle(self) -> None:
+        """Close the connections that nobody uses just now."""
+        while self._idle:
+            await self._idle.pop().close()
+
+    @asynccontextmanager
+    async def _reader(self) -> AsyncIterator[Session]:
+        """Lend a connection: one of the pool, one that has just worked, or a new one."""
+        if isinstance(self._source, AsyncConnectionPool):
+            async with self._source.connection(timeout=_READ_SECONDS) as conn:
+                yield Session(conn)
+            return
+        async with self._places:
+            conn = self._idle.pop() if self._idle else None
             try:
-                yield session
+                if conn is None or not await _answers(conn):
+                    conn = await _connect(self._source)
+                yield Session(conn)
             finally:
-                with self._lock:
-                    if self._closed:
-                        session.close()
-                    elif session.usable:
-                        self._idle.append(session)
+                # However it ends: who waits for an answer may have been cancelled.
+                if conn is not None and self._closed:
+                    await conn.close()
+                elif conn is not None and not conn.closed:
+                    self._idle.append(conn)
+
+
+async def _connect(dsn: str) -> _Conn:
+    return await psycopg.AsyncConnection.connect(
+        dsn,
+        autocommit=True,
+        connect_timeout=10,
+        fallback_application_name="pgq dashboard",
+    )
+
+
+async def _answers(conn: _Conn) -> bool:
+    """Whether the server is still there; it may have been restarted since the last question."""
+    try:
+        await conn.execute("select", prepare=False)
+    except (psycopg.OperationalError, psycopg.InterfaceError):
+        await conn.close()
+    return not conn.closed
+
+
+def _document(filter: Row | None) -> str | None:
+    return None if filter is None else json.dumps(filter)
 
 
 def _finite(value: Any) -> Any:
     """Return a value that JSON has: a moment that never comes is none."""
     return None if isinstance(value, float) and not isfinite(value) else value
-
-
-def _answers(session: Session) -> bool:
-    """Whether the server is still there; it may have been restarted since the last question."""
-    try:
-        session.rows("select 1")
-    except (psycopg.OperationalError, psycopg.InterfaceError):
-        session.close()
-    return session.usable

@@ -2,142 +2,183 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-import secrets
 import time
 from collections import deque
-from contextlib import suppress
-from dataclasses import astuple
+from collections.abc import AsyncIterator
+from dataclasses import astuple, dataclass
 from statistics import median
-from threading import Condition, Thread
 from typing import Any
 
 import psycopg
 
-from pgq.dashboard.attention import Point, findings
-from pgq.dashboard.data import Database, Session
+from pgq.dashboard.data import Database, Row
 from pgq.dashboard.said import said
 
 __all__ = ["Feed"]
 
 logger = logging.getLogger("pgq.dashboard")
 
-#: How many points a sparkline has.
-POINTS = 150
-# The poller may use this part of one connection's time, and asks less often when nobody looks.
+#: How many points a sparkline has: an hour by minutes, and the last ones as they came.
+POINTS = 210
+MOST_WATCHERS = 32
+# The poller may use this part of one connection's time.
 _SHARE = 0.1
-_IDLE = 5
+# How long it goes on when nobody looks any more: somebody may only have loaded the page again.
+_LINGER = 60.0
+# How often a quiet stream says that it lives.
+_PULSE = 10
 # An estimate is the median of so many: what is ready in a small part of a large table is guessed
 # from few pages.
 _GUESSES = 9
 _KEPT = ("ready", "oldest", "published", "acked", "failed", "dead")
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a queue was like at a moment: the points of a sparkline."""
+
+    at: float
+    ready: int | None
+    oldest: float | None
+    published: float | None
+    acked: float | None
+    failed: float | None
+    dead: int | None
+
+
 class Feed:
-    """The newest sample, and the past of every queue; watched by any number of threads."""
+    """The newest sample and the past of every queue, as streams of events.
+
+    The poller runs while somebody looks, in the event loop of whoever looks: an application that
+    the page is mounted in need not start or stop anything.
+    """
 
     def __init__(self, database: Database, interval: float) -> None:
-        self.instance = secrets.token_hex(8)
         self._database = database
         self._interval = interval
-        self._changed = Condition()
+        self._changed = asyncio.Event()
         self._number = 0
+        self._seeds = 0
         self._watchers = 0
         self._stopped = False
         self._past: dict[str, deque[Point]] = {}
         self._guesses: dict[str, deque[int]] = {}
-        self._sample: dict[str, Any] = {"queues": [], "holders": [], "findings": [], "at": None}
-        self._news = ""
-        self._thread = Thread(target=self._run, name="pgq-dashboard-poller", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the poller and everything that waits for it."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
-        self._thread.join(5)
-
-    @property
-    def stopped(self) -> bool:
-        return self._stopped
+        self._sample: Row = {"queues": [], "holders": [], "findings": [], "at": None}
+        self._news: str | None = None
+        self._poller: asyncio.Task[None] | None = None
+        self._rest: asyncio.TimerHandle | None = None
 
     @property
     def watchers(self) -> int:
         return self._watchers
 
-    def enter(self) -> None:
-        """Somebody looks: from now on the sample is kept fresh."""
-        with self._changed:
-            self._watchers += 1
-            self._changed.notify_all()
+    @property
+    def full(self) -> bool:
+        return self._watchers >= MOST_WATCHERS
 
-    def leave(self) -> None:
-        with self._changed:
-            self._watchers -= 1
+    async def watch(self) -> AsyncIterator[str]:
+        """Yield events for a browser until it goes away: the past, then news."""
+        self._enter()
+        number = seeds = 0
+        try:
+            # A browser whose server is gone tries again after this time.
+            yield "retry: 1000\n\n"
+            while not self._stopped:
+                if self._news is None or self._number == number:
+                    if not await self._wait():
+                        yield ": alive\n\n"
+                    continue
+                number = self._number
+                if self._seeds != seeds:
+                    seeds = self._seeds
+                    yield f"event: past\ndata: {self.past()}\n\n"
+                yield f"data: {self._news}\n\n"
+        finally:
+            self._leave()
+
+    async def _wait(self) -> bool:
+        """Wait for news; false if there are none for a while."""
+        try:
+            async with asyncio.timeout(_PULSE):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def past(self) -> str:
         """Return the past of all queues, for somebody who has just come."""
-        with self._changed:
-            past = {name: [astuple(point) for point in line] for name, line in self._past.items()}
-        return json.dumps({"instance": self.instance, "past": past})
+        return json.dumps(
+            {name: [astuple(point) for point in line] for name, line in self._past.items()}
+        )
 
-    def wait(self, number: int, timeout: float) -> tuple[int, str | None]:
-        """Wait for something newer than a number; return its number and the text of it."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._number > number or self._stopped, timeout)
-            if self._number <= number or self._stopped:
-                return number, None
-            return self._number, self._news
+    def _enter(self) -> None:
+        self._watchers += 1
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+        if self._poller is None:
+            self._poller = asyncio.get_running_loop().create_task(self._run())
 
-    def _run(self) -> None:
-        session: Session | None = None
-        while not self._stopped:
-            started = time.monotonic()
-            try:
-                session = session or self._database.session()
-                self._learn(session.sample())
-            except psycopg.Error as error:
-                logger.warning("the database does not answer: %s", str(error).strip())
-                self._publish(said(error))
-                if session is not None:
-                    with suppress(psycopg.Error):
-                        session.close()
-                session = None
-            self._sleep(time.monotonic() - started)
-        if session is not None:
-            session.close()
+    def _leave(self) -> None:
+        self._watchers -= 1
+        if not self._watchers and not self._stopped:
+            self._rest = asyncio.get_running_loop().call_later(_LINGER, self._end)
 
-    def _sleep(self, took: float) -> None:
-        """Sleep until the next sample is due, which is sooner if somebody looks."""
-        started = time.monotonic()
-        with self._changed:
-            while not self._stopped:
-                pause = self._interval * (1 if self._watchers else _IDLE)
-                rest = max(pause, took / _SHARE) - (time.monotonic() - started)
-                if rest <= 0:
-                    return
-                self._changed.wait(rest)
-                # Woken by our own news or by somebody who has come: see what is left.
+    def _end(self) -> None:
+        if self._poller is not None:
+            self._poller.cancel()
+        self._poller = self._rest = self._news = None
 
-    def _learn(self, sample: dict[str, Any]) -> None:
+    def stop(self) -> None:
+        """End the poller and all streams; within the event loop."""
+        self._stopped = True
+        if self._rest is not None:
+            self._rest.cancel()
+        self._end()
+        self._wake()
+
+    async def _run(self) -> None:
+        seeded = False
+        try:
+            while True:
+                started = time.monotonic()
+                try:
+                    if not seeded:
+                        self._seed(await self._database.traffic())
+                        seeded = True
+                    self._learn(await self._database.sample())
+                except psycopg.Error as error:
+                    logger.warning("the database does not answer: %s", str(error).strip())
+                    self._publish(said(error))
+                took = time.monotonic() - started
+                await asyncio.sleep(max(self._interval, took / _SHARE - took))
+        finally:
+            await self._database.close_idle()
+
+    def _seed(self, minutes: list[Row]) -> None:
+        """Begin with what the database has kept of the last hour."""
+        self._past = {}
+        for row in minutes:
+            line = self._past.setdefault(row["queue"], deque(maxlen=POINTS))
+            line.append(Point(oldest=None, **{n: v for n, v in row.items() if n != "queue"}))
+        self._seeds += 1
+
+    def _learn(self, sample: Row) -> None:
         at = float(sample["at"])
-        with self._changed:
-            past = {}
-            self._calm(sample["queues"])
-            for row in sample["queues"]:
-                line = self._past.get(row["queue"], deque(maxlen=POINTS))
-                line.append(Point(at, **{name: row[name] for name in _KEPT}))
-                past[row["queue"]] = line
-            self._past = past  # without those of queues that are gone
-            sample["findings"] = findings(sample["queues"], sample["holders"], past, at)
-            self._sample = sample
-            self._publish(None)
+        past = {}
+        self._calm(sample["queues"])
+        for row in sample["queues"]:
+            line = self._past.get(row["queue"], deque(maxlen=POINTS))
+            line.append(Point(at, **{name: row[name] for name in _KEPT}))
+            past[row["queue"]] = line
+        self._past = past  # without those of queues that are gone
+        self._sample = sample
+        self._publish(None)
 
-    def _calm(self, queues: list[dict[str, Any]]) -> None:
+    def _calm(self, queues: list[Row]) -> None:
         """Make estimates steadier, and forget them where counts are exact."""
         guesses = {}
         for row in queues:
@@ -150,7 +191,10 @@ class Feed:
 
     def _publish(self, trouble: dict[str, Any] | None) -> None:
         """Wake everybody who waits for news; the last sample stays while there is trouble."""
-        with self._changed:
-            self._news = json.dumps(self._sample | {"trouble": trouble, "interval": self._interval})
-            self._number += 1
-            self._changed.notify_all()
+        self._news = json.dumps(self._sample | {"trouble": trouble, "interval": self._interval})
+        self._number += 1
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

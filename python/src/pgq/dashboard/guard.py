@@ -5,12 +5,17 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Iterable
-from email.message import Message
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
-__all__ = ["HEADERS", "Guard", "is_loopback"]
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from pgq.dashboard.said import Refused
+
+__all__ = ["HEADERS", "Guard", "Rules", "is_loopback"]
 
 #: With every answer: nothing from elsewhere, nothing inline, no text that becomes markup, no frame.
 HEADERS = {
@@ -26,11 +31,57 @@ HEADERS = {
 }
 
 
-class Guard:
-    """Knows the hosts that the page may be asked by, and the token.
+class Rules:
+    """The rules of a page that is mounted in an application, which decides who reaches it.
+
+    `writes` says whether the page can act, for everybody or for who makes a request.
+    """
+
+    #: Whether the page asks for a token: to act, and if it is private to look.
+    token_needed = False
+    private = False
+
+    def __init__(self, writes: bool | Callable[[Request], bool] = False) -> None:
+        self._writes = writes
+
+    def writes(self, request: Request) -> bool:
+        """Whether the page of this request can change something."""
+        return self._writes if isinstance(self._writes, bool) else bool(self._writes(request))
+
+    def knows_host(self, headers: Headers) -> bool:
+        """Whether the page was asked for by a name that it goes by."""
+        return True
+
+    def same_origin(self, headers: Headers) -> bool:
+        """Whether a request was made by our own page, or by no page at all.
+
+        Browsers that send Sec-Fetch-Site know it better than we do: a proxy may change the host.
+        """
+        site = headers.get("sec-fetch-site")
+        if site is not None:
+            return site in ("same-origin", "none")
+        origin = headers.get("origin")
+        return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+
+    def may_look(self, headers: Headers) -> bool:
+        """Whether a request may be answered with what is in the queues."""
+        return True
+
+    def require_token(self, request: Request) -> None:
+        """Refuse a request that acts without the token."""
+
+    def session(self, request: Request) -> str:
+        """Return the cookie that lets a browser look from now on."""
+        raise Refused(HTTPStatus.NOT_FOUND, "this page has no token")
+
+
+class Guard(Rules):
+    """The rules of a page that is served by itself: it knows its hosts, and a token.
 
     Without `writes` nobody can change anything. With `private` the token is needed to look, too.
     """
+
+    token_needed = True
 
     def __init__(
         self,
@@ -40,48 +91,53 @@ class Guard:
         private: bool = False,
         token: str | None = None,
     ) -> None:
-        self.writes = writes
+        super().__init__(writes)
+        self.acts = writes
         self.private = private
         self.token = token or secrets.token_urlsafe(24)
         self._hosts = {host.lower().strip("[]") for host in hosts}
         # What a browser keeps in order to look is not the token: it cannot act.
         self._pass = secrets.token_urlsafe(24)
 
-    def knows_host(self, headers: Message) -> bool:
+    def knows_host(self, headers: Headers) -> bool:
         """Whether the page was asked for by a name of ours.
 
         A foreign name that leads here is somebody's who wants a browser to read us for him (DNS
         rebinding). Ports are not compared, for a tunnel may have another one.
         """
-        given = headers.get_all("Host", [])
+        given = headers.getlist("host")
         name = _host(given[0]) if len(given) == 1 else None
         return name is not None and (
             name == "localhost" or is_loopback(name) or name.lower() in self._hosts
         )
 
-    def same_origin(self, headers: Message) -> bool:
-        """Whether a request was made by our own page, or by no page at all."""
-        if headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-            return False
-        origin = headers.get("Origin")
-        return origin is None or urlsplit(origin).netloc.lower() == headers["Host"].lower()
-
-    def has_token(self, headers: Message) -> bool:
+    def has_token(self, headers: Headers) -> bool:
         """Whether a request carries the token, which no foreign page can make a browser send."""
-        scheme, _, given = headers.get("Authorization", "").partition(" ")
+        scheme, _, given = headers.get("authorization", "").partition(" ")
         return scheme == "Bearer" and hmac.compare_digest(given.encode(), self.token.encode())
 
-    def may_look(self, headers: Message) -> bool:
+    def may_look(self, headers: Headers) -> bool:
         """Whether a request may be answered with what is in the queues."""
         return not self.private or self.has_token(headers) or self._has_pass(headers)
 
-    def cookie(self, port: int) -> str:
-        """Return the header that lets a browser look from now on."""
-        return f"{_cookie_name(port)}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
+    def require_token(self, request: Request) -> None:
+        """Refuse a request that acts without the token."""
+        if not self.has_token(request.headers):
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED,
+                "the token is missing or wrong",
+                "The command pgq dashboard has printed it when it started.",
+            )
 
-    def _has_pass(self, headers: Message) -> bool:
+    def session(self, request: Request) -> str:
+        """Return the cookie that lets a browser look from now on."""
+        # Cookies do not know ports: the pages of two servers must not take each other's.
+        port = (request.scope.get("server") or ("", 0))[1]
+        return f"pgq_{port}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
+
+    def _has_pass(self, headers: Headers) -> bool:
         try:
-            jar = SimpleCookie(headers.get("Cookie", ""))
+            jar = SimpleCookie(headers.get("cookie", ""))
         except CookieError:
             return False
         return any(
@@ -106,8 +162,3 @@ def _host(netloc: str) -> str | None:
         return urlsplit(f"//{netloc}").hostname
     except ValueError:
         return None
-
-
-def _cookie_name(port: int) -> str:
-    """Cookies do not know ports: the pages of two servers must not take each other's."""
-    return f"pgq_{port}"

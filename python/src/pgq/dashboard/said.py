@@ -1,4 +1,4 @@
-"""What the database has said, as data for the page."""
+"""Errors as data for the page: what the database has said, and what was refused before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-__all__ = ["said", "status"]
+__all__ = ["Refused", "said", "status"]
 
 _HINTS = {
     "3F000": "Is pgq in this database? Try: pgq install",
@@ -17,6 +17,15 @@ _HINTS = {
     "57014": "It took too long and was stopped, so as not to burden the database.",
     "25006": "This is a standby: act on the primary.",
 }
+
+
+class Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, status: HTTPStatus, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.hint = hint
 
 
 def said(error: psycopg.Error) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgq.relay.destination import Busy, Copy, Destination, NotNow
+from pgq.relay.destination import Busy, Destination, NotNow, Record
 from pgq.relay.direct import Direct
 from pgq.relay.memory import Memory
 from pgq.relay.open import open_destination
@@ -10,11 +10,11 @@ from pgq.relay.relay import Relay
 
 __all__ = [
     "Busy",
-    "Copy",
     "Destination",
     "Direct",
     "Memory",
     "NotNow",
+    "Record",
     "Relay",
     "open_destination",
 ]

@@ -1,4 +1,4 @@
-"""What a relay forwards, and where to."""
+"""Records that a relay forwards, and the protocol of destinations."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
-__all__ = ["Busy", "Copy", "Destination", "NotNow"]
+__all__ = ["Busy", "Destination", "NotNow", "Record"]
 
 
 @dataclass(slots=True)
-class Copy:
-    """A message to be forwarded. Its JSON is the text that the database has, to the last digit."""
+class Record:
+    """A message to be forwarded. Its JSON is the text in the database, to the last digit."""
 
     lease_id: int
     id: int
@@ -42,7 +42,7 @@ class Copy:
         return json.loads(self.payload_json)
 
     def document(self) -> str:
-        """Return the message as one line of JSON, the same whenever it is asked for."""
+        """Return the message as one line of JSON; each call returns the same text."""
         return (
             f'{{"id":{self.id},"topic":{_text(self.topic)},"priority":{self.priority}'
             f',"headers":{self.headers_json},"payload":{self.payload_json}'
@@ -65,32 +65,32 @@ def _moment(value: datetime | None) -> str:
 
 
 class Destination(Protocol):
-    """Where copies go. One thread at a time uses it."""
+    """Where records go. One thread at a time uses it."""
 
-    #: Where that is, for people: without passwords.
+    #: The address for people, without passwords.
     label: str
-    #: How many messages to send at once, and how many seconds to wait for so many.
+    #: How many messages to send at once, and how many seconds to wait for that many.
     batch_size: int
     linger: float
-    #: True: the same batch sent twice is there once, so after a failure the very same is sent
-    #: again. False: after a failure its messages go back to the queue, and are sent with others.
+    #: True: a batch that is sent twice is stored once, so after a failure the same batch is sent
+    #: again. False: after a failure its messages are released, and sent in other batches.
     keeps_batches: ClassVar[bool]
 
-    def send(self, batch: str, copies: Sequence[Copy]) -> Mapping[int, str]:
-        """Send all copies; return the ids of those refused for what they say, and why.
+    def send(self, batch: str, records: Sequence[Record]) -> Mapping[int, str]:
+        """Send all records; return the ids of records with refused content, and the reasons.
 
-        `batch` names what is sent: the same name, the same copies. Raises `Busy` to be called again
-        later, and anything else if the destination cannot take them now.
+        `batch` names what is sent: the same name, the same records. Raises `Busy` to be called
+        again later, and anything else if the destination cannot take them now.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
 class Busy(Exception):
-    """The destination asks for time: not a failure."""
+    """The destination asks to be called later. This is not a failure."""
 
     def __init__(self, reason: str, *, delay: float = 1.0) -> None:
         super().__init__(reason)
@@ -98,4 +98,4 @@ class Busy(Exception):
 
 
 class NotNow(Exception):
-    """The destination cannot take anything now."""
+    """The destination is unavailable."""

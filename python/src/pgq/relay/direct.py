@@ -1,24 +1,26 @@
-"""A destination as a transport: each message is sent as it is published, without a queue."""
+"""A destination as a transport: messages are sent when they are published, without a queue."""
 
 from __future__ import annotations
 
-import json
 import threading
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
-from uuid import uuid4
+from uuid import UUID, uuid4
 
+from pgq.encoding import dumps
 from pgq.errors import PgqError
-from pgq.relay.destination import Copy, Destination
+from pgq.payloads.serializers import Payloads
+from pgq.relay.destination import Destination, Record
 
 __all__ = ["Direct"]
 
 
 class Direct:
-    """Publishes to a destination at once, or raises why not.
+    """Publishes to a destination at once, or raises the error.
 
-    Nothing keeps what cannot be sent: for that publish to a queue, and let a relay forward it.
+    Messages that cannot be sent are not stored. To store them, publish to a queue that a relay
+    forwards.
     """
 
     def __init__(self, destination: Destination) -> None:
@@ -41,13 +43,24 @@ class Direct:
         group_key: str | None = None,
         dedup_key: str | None = None,
     ) -> int:
-        """Send one message and return its id, a random number."""
+        """Send one message and return its id.
+
+        The id and the time are derived from the headers ``uuid`` and ``published_at``, so that
+        copies of one message have the same. Without these headers the id is a random number.
+        """
         if delay is not None or dedup_key is not None:
             raise ValueError(f"{self.destination.label} has neither delays nor dedup keys")
-        now = datetime.now(UTC)
-        id = uuid4().int >> 65
-        copy = Copy(
-            *(0, id, topic, priority, _json(headers or {}), _json(payload), now),
+        payload, headers = Payloads().prepared(topic, payload, headers)
+        now = _moment(headers) or datetime.now(UTC)
+        id = (_uuid(headers) or uuid4()).int >> 65
+        record = Record(
+            0,
+            id,
+            topic,
+            priority,
+            dumps(headers or {}),
+            dumps(payload),
+            now,
             sender=sender,
             recipient=recipient,
             reply_to=reply_to,
@@ -56,13 +69,13 @@ class Direct:
             expires_at=None if expires_in is None else now + expires_in,
         )
         with self._lock:
-            refused = self.destination.send(uuid4().hex, [copy])
+            refused = self.destination.send(uuid4().hex, [record])
         if refused:
             raise PgqError(f"{self.destination.label} refused the message: {refused[id]}")
         return id
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self.destination.close()
 
     def __enter__(self) -> Self:
@@ -77,5 +90,16 @@ class Direct:
         self.close()
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+def _uuid(headers: dict[str, Any] | None) -> UUID | None:
+    try:
+        return UUID(str((headers or {}).get("uuid")))
+    except ValueError:
+        return None
+
+
+def _moment(headers: dict[str, Any] | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(str((headers or {}).get("published_at")))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None

@@ -1,11 +1,11 @@
-"""A destination in memory, for tests of what happens around a relay."""
+"""A destination in memory, for tests of relays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pgq.relay.destination import Copy
+from pgq.relay.destination import Record
 
 __all__ = ["Memory"]
 
@@ -19,22 +19,24 @@ class Memory:
     linger = 0.0
 
     def __init__(self, *, refuse: Mapping[str, str] | None = None) -> None:
-        self.copies: list[Copy] = []
+        self.records: list[Record] = []
         self.error: Exception | None = None
         self.calls = 0
         self._refuse = refuse or {}
         self._last = ""
 
-    def send(self, batch: str, copies: Sequence[Copy]) -> Mapping[int, str]:
-        """Keep the copies."""
+    def send(self, batch: str, records: Sequence[Record]) -> Mapping[int, str]:
+        """Keep the records."""
         self.calls += 1
         if self.error is not None:
             raise self.error
         refused = {
-            copy.id: self._refuse[copy.topic] for copy in copies if copy.topic in self._refuse
+            record.id: self._refuse[record.topic]
+            for record in records
+            if record.topic in self._refuse
         }
         if batch != self._last:
-            self.copies += [copy for copy in copies if copy.id not in refused]
+            self.records += [record for record in records if record.id not in refused]
             self._last = batch
         return refused
 

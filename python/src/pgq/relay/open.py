@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
+from pgq.durations import Duration, duration
 from pgq.relay.destination import Destination
 from pgq.relay.memory import Memory
 from pgq.relay.to_files import Directory, Files, Objects
@@ -24,10 +25,10 @@ def open_destination(
     *,
     queue: str = "messages",
     relay: str = "relay",
-    timeout: timedelta = timedelta(seconds=30),
+    timeout: Duration = timedelta(seconds=30),
     secret: str | None = None,
 ) -> Destination:
-    """Return the destination that an address means; nothing is connected yet.
+    """Return the destination for an address; it connects later.
 
     - ``redis://HOST/DB?stream=KEY&channel=NAME&keep=N&limit=N``, also ``rediss:`` and ``unix:``
     - ``file:///DIRECTORY?format=parquet&compression=zstd``
@@ -36,14 +37,14 @@ def open_destination(
     - ``https://...``, signed with the secret, else with that of PGQ_WEBHOOK_SECRET
     - ``memory:``
 
-    :param queue: the queue that is relayed; a stream and files are called after it.
+    :param queue: the queue that is relayed; streams and files are named after it.
     :param relay: the name of the relay.
-    :param timeout: how long one sending may take.
+    :param timeout: how long one `send` may take.
     """
     parts = urlsplit(url)
     try:
         scheme = parts.scheme.lower()
-        seconds = timeout.total_seconds()
+        seconds = duration(timeout, "timeout").total_seconds()
         if seconds <= 0:
             raise ValueError("timeout must be longer than zero")
         options = dict(parse_qsl(parts.query))
@@ -101,7 +102,7 @@ def _files(
 
 
 def _without(url: str, options: dict[str, str]) -> str:
-    """Return an address with no other options than these."""
+    """Return an address with these options only."""
     place = url.partition("?")[0]
     return f"{place}?{urlencode(options)}" if options else place
 
@@ -113,7 +114,7 @@ def _number(name: str, text: str) -> int:
 
 
 def _label(parts: SplitResult) -> str:
-    """Return an address without what is secret: a webhook's path often is."""
+    """Return an address without secrets, such as the path of a webhook."""
     place = parts.netloc.rpartition("@")[2]
     path = "" if parts.scheme in ("http", "https") else parts.path
     return f"{parts.scheme}://{place}{path}"

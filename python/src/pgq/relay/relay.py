@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 
-from pgq import _sql
-from pgq._log import log, reason
-from pgq._owner import is_dead, myself
-from pgq._threads import Task, on_signals
-from pgq._upkeep import is_due
-from pgq.batch import Batch
-from pgq.breaker import CircuitBreaker
-from pgq.config import ConsumerConfig
+from pgq._shared import sql
+from pgq._shared.log import log, reason
+from pgq._shared.maintenance import is_due
+from pgq._shared.owner import is_dead, myself
+from pgq._shared.threads import Task, on_signals
+from pgq._sync.batch import Batch
+from pgq._sync.source import Source
+from pgq.consumers.config import ConsumerConfig
+from pgq.durations import Duration, duration, span
 from pgq.errors import CircuitOpen, LeaseLost
-from pgq.relay.destination import Busy, Copy, Destination
-from pgq.source import Source
+from pgq.relay.destination import Busy, Destination, Record
+from pgq.transports.breaker import CircuitBreaker
 
 if TYPE_CHECKING:
-    from pgq.client import PooledClient
+    from pgq._sync.client_pooled import PooledClient
 
 __all__ = ["Relay"]
 
@@ -32,20 +33,20 @@ _LONGEST_PAUSE = 10.0
 class Relay:
     """Forwards the messages of a queue to a destination, until stopped.
 
-    Its claims are the numbered batches of a stream: one that is killed between sending and
-    acknowledging sends, when it is started again under the same name, the same batch under the same
-    name, so that the destination can tell. A second relay of that name waits until the first one
-    has ended.
+    Its claims are the numbered batches of a stream. A relay that is killed between sending and
+    acknowledging sends the same batch again, under the same name, when it is restarted: the
+    destination can recognize the duplicate. A second relay of the same name waits until the first
+    one has ended.
 
-    While the destination cannot be reached nothing is counted against a message: after `failures`
-    within a time a circuit breaker opens, and the relay rests. Only messages that the destination
-    refuses for what they say are retried by the queue's policy, and become dead letters.
+    While the destination cannot be reached, no attempt of a message is counted: after several
+    failures a circuit breaker opens, and the relay pauses. Only messages whose content the
+    destination refuses are retried by the queue's policy and become dead letters.
 
-    :param name: stays when the relay is restarted; relays of one queue have different ones.
-    :param batch_size: how many messages to send at once; None for what suits the destination.
-    :param linger: how long to wait for so many; None for what suits the destination.
+    :param name: the name of the relay: the same after a restart, another for each relay of a queue.
+    :param batch_size: how many messages to send at once; None for the destination's default.
+    :param linger: how long to wait for that many; None for the destination's default.
     :param breaker: a circuit breaker with other limits.
-    :param timeout: a relay that is not heard of for so long has ended.
+    :param timeout: after this time without a sign of life, another relay takes the name.
     :param drain: end when nothing is ready, instead of waiting for more.
     """
 
@@ -57,9 +58,9 @@ class Relay:
         *,
         name: str = "relay",
         batch_size: int | None = None,
-        linger: timedelta | None = None,
+        linger: Duration | None = None,
         breaker: CircuitBreaker | None = None,
-        timeout: timedelta = timedelta(seconds=30),
+        timeout: Duration = timedelta(seconds=30),
         drain: bool = False,
     ) -> None:
         self.queue = queue
@@ -72,10 +73,16 @@ class Relay:
         self.failures = 0
         self._streak = 0
         size = destination.batch_size if batch_size is None else batch_size
-        wait = destination.linger if linger is None else linger.total_seconds()
+        pause = span(linger, "linger")
+        wait = destination.linger if pause is None else pause.total_seconds()
         self._client = client
         self._batches = _Batches(
-            client, queue, name, ConsumerConfig(batch_size=size, drain=drain), timeout, wait
+            client,
+            queue,
+            name,
+            ConsumerConfig(batch_size=size, drain=drain),
+            duration(timeout, "timeout"),
+            wait,
         )
         self._reported: tuple[str, str | None] | None = None
         self._error: str | None = None
@@ -92,8 +99,11 @@ class Relay:
                         break
                     except (_InUse, LeaseLost) as error:
                         log(
-                            *("WARNING", "relay_restarted", "relay %s begins anew: %s"),
-                            *(self.name, reason(error)),
+                            "WARNING",
+                            "relay_restarted",
+                            "relay %s begins anew: %s",
+                            self.name,
+                            reason(error),
                             queue=self.queue,
                             relay=self.name,
                         )
@@ -104,7 +114,7 @@ class Relay:
                 self.destination.close()
 
     def stop(self) -> None:
-        """Take nothing more; what is being sent may arrive."""
+        """Claim nothing more; the current batch may still be sent."""
         self._batches.stop()
 
     # How
@@ -118,15 +128,15 @@ class Relay:
             self._deliver(batch)
 
     def _deliver(self, batch: Batch) -> None:
-        """Send a batch until it has arrived; give it back if that is better or nobody waits."""
-        copies: list[Any] = batch.messages
-        # The first one may be what the relay had sent when it was killed.
+        """Send a batch until it has arrived, or release it."""
+        records: list[Any] = batch.messages
+        # The first batch may be one that the relay sent before it was killed.
         doubt = self._batches.first and self.destination.keeps_batches
         while self._batches.keep_name():
             before = self.breaker.state
             try:
                 with self.breaker.guard(_is_failure):
-                    refused = self.destination.send(str(batch.lease_id), copies)
+                    refused = self.destination.send(str(batch.lease_id), records)
             except Busy as busy:
                 self._error = str(busy)
                 self._report()
@@ -143,9 +153,11 @@ class Relay:
                 self._arrived(batch, refused)
                 return
         if doubt:
-            # Nobody knows whether it has arrived: only the same batch can be sent again.
+            # It may have arrived: only the same batch can be sent again.
             log(
-                *("WARNING", "batch_kept", "relay %s: a batch stays claimed for its next start"),
+                "WARNING",
+                "batch_kept",
+                "relay %s: a batch stays claimed for its next start",
                 self.name,
                 queue=self.queue,
                 relay=self.name,
@@ -160,19 +172,23 @@ class Relay:
         self._error = None
         self._report()
         reasons: dict[str, list[Any]] = {}
-        for copy in batch.messages:
-            if copy.id in refused:
-                reasons.setdefault(refused[copy.id], []).append(copy)
-        for why, copies in reasons.items():
+        for record in batch.messages:
+            if record.id in refused:
+                reasons.setdefault(refused[record.id], []).append(record)
+        for why, records in reasons.items():
             log(
-                *("WARNING", "messages_refused", "%s refused %s messages: %s"),
-                *(self.destination.label, len(copies), why),
+                "WARNING",
+                "messages_refused",
+                "%s refused %s messages: %s",
+                self.destination.label,
+                len(records),
+                why,
                 queue=self.queue,
                 relay=self.name,
-                size=len(copies),
+                size=len(records),
             )
-            self._batches.settle(batch.nack, copies, error=why)
-        if refused.keys() & {copy.id for copy in batch.left}:
+            self._batches.settle(batch.nack, records, error=why)
+        if refused.keys() & {record.id for record in batch.left}:
             return  # the database could not be told: the batch is not done
         self.refused += len(refused)
         self.forwarded += len(batch) - len(refused)
@@ -183,14 +199,19 @@ class Relay:
         self._streak += 1
         self._error = f"{type(error).__name__}: {error}".strip()
         log(
-            *("WARNING", "relay_failed", "sending to %s failed: %s"),
-            *(self.destination.label, self._error),
+            "WARNING",
+            "relay_failed",
+            "sending to %s failed: %s",
+            self.destination.label,
+            self._error,
             queue=self.queue,
             relay=self.name,
         )
         if self.breaker.state == "open" and before == "closed":
             log(
-                *("WARNING", "circuit_opened", "%s is left alone for a while"),
+                "WARNING",
+                "circuit_opened",
+                "%s is left alone for a while",
                 self.destination.label,
                 queue=self.queue,
                 relay=self.name,
@@ -211,7 +232,7 @@ class Relay:
         self._report()
 
     def _report(self) -> None:
-        """Say what has changed, so that it can be seen in the database."""
+        """Report a change of the circuit or the error to the database."""
         now = (self.breaker.state, self._error)
         if now != self._reported:
             self._reported = now
@@ -219,20 +240,23 @@ class Relay:
 
     def _tell(self, label: str | None, circuit: str, error: str | None) -> None:
         try:
-            self._client._rows(
-                *(_sql.RELAY_REPORT, self.queue, self.name, label, circuit, error), repeatable=True
+            self._client.fetch_rows(
+                sql.RELAY_REPORT, self.queue, self.name, label, circuit, error, repeatable=True
             )
         except psycopg.Error as trouble:
             self._reported = None
             log(
-                *("DEBUG", "relay_unreported", "relay_report: %s", reason(trouble)),
+                "DEBUG",
+                "relay_unreported",
+                "relay_report: %s",
+                reason(trouble),
                 queue=self.queue,
                 relay=self.name,
             )
 
 
 class _Batches(Source):
-    """The numbered batches of a stream, as they come, and the name that they are claimed under."""
+    """The numbered batches of a stream, and the ownership of its name."""
 
     def __init__(
         self,
@@ -248,7 +272,7 @@ class _Batches(Source):
         self._owner = myself()
         self._timeout = timeout.total_seconds()
         self._linger = 0.0 if config.drain else linger
-        #: Whether no batch has arrived yet since the name was taken.
+        #: Whether no batch has arrived since the name was taken.
         self.first = True
         self._finished = 0
         self._arrived = False
@@ -258,21 +282,24 @@ class _Batches(Source):
     # The name
 
     def take_name(self) -> bool:
-        """Wait until the name is ours; False if stopped meanwhile."""
+        """Wait until this process owns the name; False if stopped meanwhile."""
         told = False
         while not self.stopping.is_set():
             try:
-                finished = self.patiently("beginning", self._begin_stream)
+                finished = self.retry_until_stopped("beginning", self._begin_stream)
                 if finished is not None:
                     self._finished, self._arrived, self.first = finished, False, True
                     break
             except _InUse as error:
                 if is_dead(error.owner):
-                    self._ask(_sql.STREAM_END, self.topic, self._name, error.owner)
+                    self._ask(sql.STREAM_END, self.topic, self._name, error.owner)
                     continue
                 if not told:
                     log(
-                        *("WARNING", "relay_waits", "%s: waiting for it", error),
+                        "WARNING",
+                        "relay_waits",
+                        "%s: waiting for it",
+                        error,
                         queue=self.topic,
                         relay=self._name,
                     )
@@ -283,28 +310,31 @@ class _Batches(Source):
         return not self.stopping.is_set()
 
     def keep_name(self) -> bool:
-        """Return whether to go on; raise if another has the name, because its batches are not ours.
+        """Renew the ownership if that is due; raise if another process owns the name.
 
-        Usually it was renewed lately.
+        Returns whether to go on.
         """
         if time.monotonic() > (self._renewed or 0.0) + self._timeout * 0.9:
-            finished = self.patiently("keeping the name", self._begin_stream)
+            finished = self.retry_until_stopped("keeping the name", self._begin_stream)
             if finished not in (None, self._finished):
                 raise _InUse("it was silent for too long, and another one took over", "")
         return not self.stopping.is_set()
 
     def give_name(self) -> bool:
-        """Acknowledge what has arrived, and let others have the name; False if they have it."""
+        """Acknowledge the last batch and release the name; False if another process owns it."""
         if self._beat is None:
             return False
         self._beat.join(5)
         try:
             if self._arrived:
                 self._finish()
-            ((given,),) = self._ask(_sql.STREAM_END, self.topic, self._name, self._owner)
-        except (psycopg.Error, _InUse) as error:  # it is free after a while
+            ((given,),) = self._ask(sql.STREAM_END, self.topic, self._name, self._owner)
+        except (psycopg.Error, _InUse) as error:  # the ownership expires by itself
             log(
-                *("DEBUG", "name_kept", "ending: %s", reason(error)),
+                "DEBUG",
+                "name_kept",
+                "ending: %s",
+                reason(error),
                 queue=self.topic,
                 relay=self._name,
             )
@@ -315,7 +345,9 @@ class _Batches(Source):
         """Take or keep the name; return the last batch that is finished."""
         began = time.monotonic()
         span = timedelta(seconds=self._timeout)
-        ((finished,),) = self._ask(_sql.STREAM_BEGIN, self.topic, self._name, self._owner, span)
+        ((finished,),) = self._ask(
+            sql.STREAM_BEGIN, self.topic, self._name, self._owner, span, None
+        )
         self._renewed = began
         return int(finished)
 
@@ -327,7 +359,10 @@ class _Batches(Source):
                     self._maintain()
             except (psycopg.Error, _InUse) as error:  # whoever sends next meets it, and can tell
                 log(
-                    *("DEBUG", "name_not_renewed", "keeping the name: %s", reason(error)),
+                    "DEBUG",
+                    "name_not_renewed",
+                    "keeping the name: %s",
+                    reason(error),
                     queue=self.topic,
                     relay=self._name,
                 )
@@ -335,7 +370,7 @@ class _Batches(Source):
     # Batches
 
     def done(self) -> None:
-        """Note that the batch has arrived: the next claim acknowledges it."""
+        """Record that the batch has arrived: the next claim acknowledges it."""
         self._arrived, self.first = True, False
 
     def _claim(self, n: int, done: Batch | None = None) -> Batch:
@@ -345,22 +380,22 @@ class _Batches(Source):
             self._gather(n)
         number = self._finished + (2 if self._arrived else 1)
         rows = self._ask(
-            *(_sql.RELAY_CLAIM, self.topic, self._name, self._owner, number, n), factory=_copies
+            sql.RELAY_CLAIM, self.topic, self._name, self._owner, number, n, factory=_records
         )
         self._finished, self._arrived = number - 1, False
         return Batch(self.client, rows)
 
     def _finish(self) -> None:
         number = self._finished + 1
-        self._ask(_sql.STREAM_FINISH, self.topic, self._name, self._owner, number)
+        self._ask(sql.STREAM_FINISH, self.topic, self._name, self._owner, number)
         self._finished, self._arrived = number, False
 
     def _gather(self, n: int) -> None:
-        """Wait until a whole batch is ready, or for as long as a message may wait for others."""
+        """Wait until a full batch is ready, at most for the time of `linger`."""
         deadline: float | None = None
         while not self.stopping.is_set():
-            ((ready, grouped),) = self._ask(_sql.BACKLOG, self.topic, self.topic)
-            # Of a group no more than one message comes before it is acknowledged.
+            ((ready, grouped),) = self._ask(sql.BACKLOG, self.topic, self.topic)
+            # A group delivers one message at a time, so its batches never fill.
             if ready == 0 or ready >= n or grouped:
                 return
             now = time.monotonic()
@@ -372,14 +407,14 @@ class _Batches(Source):
     def _ask(self, statement: LiteralString, *values: Any, factory: Any = None) -> list[Any]:
         """Run a statement; all of them can be repeated."""
         try:
-            return self.client._rows(statement, *values, factory=factory, repeatable=True)
+            return self.client.fetch_rows(statement, *values, factory=factory, repeatable=True)
         except psycopg.errors.ObjectInUse as error:
             owner = (error.diag.message_detail or "").partition(" has it until ")[0]
             raise _InUse(error.diag.message_primary or "the name is in use", owner) from None
 
 
 class _InUse(Exception):
-    """Another process has the name."""
+    """Another process owns the name."""
 
     def __init__(self, message: str, owner: str) -> None:
         super().__init__(message)
@@ -390,5 +425,5 @@ def _is_failure(error: Exception) -> bool:
     return not isinstance(error, Busy | CircuitOpen)
 
 
-def _copies(cursor: Any) -> Callable[[Sequence[Any]], Copy]:
-    return lambda values: Copy(*values)
+def _records(cursor: Any) -> Callable[[Sequence[Any]], Record]:
+    return lambda values: Record(*values)

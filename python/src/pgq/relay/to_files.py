@@ -1,4 +1,4 @@
-"""Files and objects: JSON lines or Parquet, each batch a file that is there whole or not at all."""
+"""Files and objects: JSON lines or Parquet; each batch is one file, written atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pgq.relay.destination import Copy
+from pgq.relay.destination import Record
 
 __all__ = ["Files"]
 
@@ -30,8 +30,8 @@ _COMPRESSIONS = {
 class Files:
     """Writes each batch into a file ``YYYY/MM/DD/QUEUE-FIRST-LAST-LEASE.jsonl.gz``.
 
-    The name tells the lowest and the highest id in it. A batch that is sent again has the same name
-    and the same bytes, so it replaces itself.
+    The name has the lowest and the highest id of the file. A batch that is sent again has the same
+    name and the same bytes, so it replaces itself.
 
     :param store: where files are put: a `Directory`, or `Objects` of any storage that fsspec knows.
     :param format: jsonl or parquet (which needs pyarrow).
@@ -59,7 +59,7 @@ class Files:
         if compression not in known:
             raise ValueError(f"compression of {format} is {', '.join(known)}, not {compression!r}")
         if format == "parquet":
-            import_module("pyarrow.parquet")  # now, not when the first message comes
+            import_module("pyarrow.parquet")  # fail here, not at the first message
         self.label = label or "files"
         self._store = store
         self._format = format
@@ -67,25 +67,25 @@ class Files:
         self._suffix = known[compression]
         self._name = name.replace("/", "_")
 
-    def send(self, batch: str, copies: Sequence[Copy]) -> Mapping[int, str]:
+    def send(self, batch: str, records: Sequence[Record]) -> Mapping[int, str]:
         """Write the file."""
-        ids = [copy.id for copy in copies]
-        day = copies[0].published_at.astimezone(UTC).strftime("%Y/%m/%d")
+        ids = [record.id for record in records]
+        day = records[0].published_at.astimezone(UTC).strftime("%Y/%m/%d")
         file = f"{self._name}-{min(ids)}-{max(ids)}-{batch}{self._suffix}"
-        self._store.put(f"{day}/{file}", self._bytes(copies))
+        self._store.put(f"{day}/{file}", self._bytes(records))
         return {}
 
     def close(self) -> None:
         """Do nothing: no file is open between batches."""
 
-    def _bytes(self, copies: Sequence[Copy]) -> bytes:
+    def _bytes(self, records: Sequence[Record]) -> bytes:
         if self._format == "parquet":
-            return _parquet(copies, self._compression)
-        data = "".join(copy.document() + "\n" for copy in copies).encode()
+            return _parquet(records, self._compression)
+        data = "".join(record.document() + "\n" for record in records).encode()
         return gzip.compress(data, 6, mtime=0) if self._compression == "gzip" else data
 
 
-def _parquet(copies: Sequence[Copy], compression: str) -> bytes:
+def _parquet(records: Sequence[Record], compression: str) -> bytes:
     arrow: Any = import_module("pyarrow")
     moment, text = arrow.timestamp("us", tz="UTC"), arrow.string()
     columns = {
@@ -105,7 +105,7 @@ def _parquet(copies: Sequence[Copy], compression: str) -> bytes:
     source = {"headers": "headers_json", "payload": "payload_json"}
     table = arrow.table(
         [
-            arrow.array([getattr(copy, source.get(name, name)) for copy in copies], kind)
+            arrow.array([getattr(record, source.get(name, name)) for record in records], kind)
             for name, kind in columns.items()
         ],
         schema=arrow.schema(list(columns.items())),
@@ -124,7 +124,7 @@ class Directory:
         self._mode = 0o666 & ~_umask()
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file beside its place, and move it there when it is on the disk."""
+        """Write a temporary file, sync it, and rename it."""
         target = self._path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
@@ -160,12 +160,12 @@ def _sync(directory: Path) -> None:
 
 
 class Objects:
-    """A bucket, or whatever else fsspec has: putting an object is all or nothing there."""
+    """A bucket or another storage of fsspec in which putting an object is atomic."""
 
     def __init__(self, scheme: str, path: str, *, timeout: float = 30.0, **options: Any) -> None:
         self._path = path.rstrip("/")
         if scheme == "s3":
-            # How often to try again is for the relay to decide.
+            # The relay decides about retries.
             config = {
                 "connect_timeout": min(timeout, 10.0),
                 "read_timeout": timeout,
@@ -173,7 +173,7 @@ class Objects:
             }
             options = {"config_kwargs": config} | options
         import_module("s3fs" if scheme == "s3" else "fsspec")
-        # Its own: fsspec would hand out one that somebody else has made, for another address.
+        # Not fsspec's cached instance, which may have been made for another address.
         self._system: Any = import_module("fsspec").filesystem(
             scheme, use_listings_cache=False, skip_instance_cache=True, **options
         )

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import psycopg
 
-from pgq import _sql
-from pgq.relay.destination import Copy
+from pgq._shared import sql
+from pgq.relay.destination import Record
 
 __all__ = ["Pgq"]
 
@@ -20,11 +20,11 @@ _REFUSALS = ("22", "23", "QU005")
 class Pgq:
     """Publishes each message to the same topic, or to one topic, of another database.
 
-    The header ``pgq_id`` is the id that the message has here. The dedup key is made of it, so a
-    message that is sent twice within the other queue's dedup window is there once.
+    The header ``pgq_id`` is the message's id in the source database. The dedup key is derived from
+    it: a message that is sent twice within the other queue's dedup window is stored once.
 
     :param topic: publish to this topic; None for that of the message.
-    :param relay: tells relays apart whose databases number their messages alike.
+    :param relay: the name of the relay, a part of the dedup key.
     """
 
     keeps_batches: ClassVar[bool] = False
@@ -47,15 +47,15 @@ class Pgq:
         self._timeout = timeout
         self._conn: psycopg.Connection[Any] | None = None
 
-    def send(self, batch: str, copies: Sequence[Copy]) -> Mapping[int, str]:
-        """Publish all copies, or one by one if some are refused."""
+    def send(self, batch: str, records: Sequence[Record]) -> Mapping[int, str]:
+        """Publish all records, or one by one if some are refused."""
         try:
             try:
-                self._publish(copies)
+                self._publish(records)
             except psycopg.Error as error:
                 if not _is_refusal(error):
                     raise
-                return self._publish_apart(copies)
+                return self._publish_apart(records)
         except BaseException:
             self.close()
             raise
@@ -67,26 +67,32 @@ class Pgq:
         if conn is not None:
             conn.close()
 
-    def _publish_apart(self, copies: Sequence[Copy]) -> Mapping[int, str]:
+    def _publish_apart(self, records: Sequence[Record]) -> Mapping[int, str]:
         refused: dict[int, str] = {}
-        for copy in copies:
+        for record in records:
             try:
-                self._publish([copy])
+                self._publish([record])
             except psycopg.Error as error:
                 if not _is_refusal(error):
                     raise
-                refused[copy.id] = error.diag.message_primary or str(error)
+                refused[record.id] = error.diag.message_primary or str(error)
         return refused
 
-    def _publish(self, copies: Sequence[Copy]) -> None:
+    def _publish(self, records: Sequence[Record]) -> None:
         """Publish in one transaction, with a statement for each topic and set of options."""
-        groups: dict[tuple[Any, ...], list[Copy]] = {}
-        for copy in copies:
+        groups: dict[tuple[Any, ...], list[Record]] = {}
+        for record in records:
             common = (
-                *(copy.topic, copy.priority, copy.expires_at, copy.sender, copy.recipient),
-                *(copy.reply_to, copy.correlation_id, copy.group_key),
+                record.topic,
+                record.priority,
+                record.expires_at,
+                record.sender,
+                record.recipient,
+                record.reply_to,
+                record.correlation_id,
+                record.group_key,
             )
-            groups.setdefault(common, []).append(copy)
+            groups.setdefault(common, []).append(record)
         conn = self._connection()
         with conn.transaction():
             for group in groups.values():
@@ -97,14 +103,20 @@ class Pgq:
                     if left.total_seconds() <= 0:
                         continue
                 conn.execute(
-                    _sql.PUBLISH_BATCH,
+                    sql.PUBLISH_BATCH,
                     [
                         self._topic or first.topic,
-                        f"[{','.join(copy.payload_json for copy in group)}]",
-                        f"[{','.join(_headers(copy) for copy in group)}]",
-                        *(first.priority, None, left),
-                        *(first.sender, first.recipient, first.reply_to, first.correlation_id),
-                        *(first.group_key, [f"{self._relay} {copy.id}" for copy in group]),
+                        f"[{','.join(record.payload_json for record in group)}]",
+                        f"[{','.join(_headers(record) for record in group)}]",
+                        first.priority,
+                        None,
+                        left,
+                        first.sender,
+                        first.recipient,
+                        first.reply_to,
+                        first.correlation_id,
+                        first.group_key,
+                        [f"{self._relay} {record.id}" for record in group],
                     ],
                 )
 
@@ -121,10 +133,10 @@ class Pgq:
         return self._conn
 
 
-def _headers(copy: Copy) -> str:
+def _headers(record: Record) -> str:
     """Return the headers with one more."""
-    rest = copy.headers_json.strip()[1:-1].strip()
-    return f'{{"pgq_id": {copy.id}{", " if rest else ""}{rest}}}'
+    rest = record.headers_json.strip()[1:-1].strip()
+    return f'{{"pgq_id": {record.id}{", " if rest else ""}{rest}}}'
 
 
 def _is_refusal(error: psycopg.Error) -> bool:

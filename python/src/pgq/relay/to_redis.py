@@ -9,11 +9,11 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from pgq.relay.destination import Busy, Copy
+from pgq.relay.destination import Busy, Record
 
 __all__ = ["Redis"]
 
-# A batch is there whole and once: to send the relay's last batch again changes nothing.
+# Atomic: sending the relay's last batch again changes nothing.
 # KEYS: the stream, what remembers the last batch. ARGV: the batch, whether there is a stream, the
 # channel, how many entries to keep, how many are too many; then id, topic and body of each message.
 _SEND = """
@@ -43,8 +43,8 @@ class Redis:
     :param stream: the stream's key; None for a channel alone.
     :param channel: the channel; None for a stream alone.
     :param keep: about how many entries the stream keeps; 0 for all.
-    :param limit: rest while the stream has so many entries; 0 for never.
-    :param relay: tells relays apart that write to the same stream or channel.
+    :param limit: pause while the stream has this many entries; 0 for never.
+    :param relay: the name of the relay; relays to one stream or channel need different names.
     """
 
     keeps_batches: ClassVar[bool] = True
@@ -81,11 +81,11 @@ class Redis:
         self._settings: list[str | int] = [int(stream is not None), channel or "", keep, limit]
         self._stream = stream
 
-    def send(self, batch: str, copies: Sequence[Copy]) -> Mapping[int, str]:
-        """Add the copies, unless this batch was the last one."""
+    def send(self, batch: str, records: Sequence[Record]) -> Mapping[int, str]:
+        """Add the records, unless this batch was added last."""
         arguments: list[str | int] = [batch, *self._settings]
-        for copy in copies:
-            arguments += (copy.id, copy.topic, copy.document())
+        for record in records:
+            arguments += (record.id, record.topic, record.document())
         if self._send(keys=self._keys, args=arguments) == -1:
             raise Busy(f"the stream {self._stream} is full")
         return {}

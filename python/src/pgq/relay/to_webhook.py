@@ -12,19 +12,19 @@ from typing import ClassVar
 
 import httpx
 
-from pgq.relay.destination import Busy, Copy, NotNow
+from pgq.relay.destination import Busy, NotNow, Record
 
 __all__ = ["Webhook", "signature"]
 
-# What a server says of a message. Everything else that is not 2xx it says of itself: it is down, or
-# elsewhere, or wants other credentials, and the message waits.
+# Status codes that refuse the content of a message. Any other status that is not 2xx is about the
+# server (down, moved, other credentials): the message waits.
 _REFUSALS = frozenset([400, 406, 409, 411, 413, 414, 415, 422, 431, 451])
-# What may be due to either; it is the message if the server judges others.
+# Status codes that may mean either; the message is refused if the server accepts others.
 _DOUBTFUL = frozenset([500, 501])
 
 
 def signature(secret: bytes, id: str, timestamp: str, body: bytes) -> str:
-    """Return the header ``webhook-signature``, as standardwebhooks.com has it."""
+    """Return the header ``webhook-signature`` of standardwebhooks.com."""
     signed = hmac.new(secret, f"{id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(signed).decode()}"
 
@@ -33,7 +33,7 @@ class Webhook:
     """Posts each message as JSON, signed; the header ``webhook-id`` is the message's id.
 
     :param secret: the key of the signature; one that begins with ``whsec_`` is base64 after that.
-    :param concurrency: how many requests at once; messages of one ordering group never are.
+    :param concurrency: the most requests at once; those of one ordering group go one by one.
     """
 
     keeps_batches: ClassVar[bool] = False
@@ -57,32 +57,32 @@ class Webhook:
         self._secret = base64.b64decode(rest) if rest and not prefix else secret.encode()
         self._client = httpx.Client(timeout=timeout, follow_redirects=False)
         self._threads = ThreadPoolExecutor(concurrency, "pgq-webhook")
-        # Delivered in a batch of which others were not: not again when they come back.
+        # Delivered messages of a batch that failed in part: they are not sent again.
         self._delivered: set[int] = set()
 
-    def send(self, batch: str, copies: Sequence[Copy]) -> Mapping[int, str]:
-        """Post each copy; return those that the server refuses."""
-        waiting = [copy for copy in copies if copy.id not in self._delivered]
+    def send(self, batch: str, records: Sequence[Record]) -> Mapping[int, str]:
+        """Post each record; return those that the server refuses."""
+        waiting = [record for record in records if record.id not in self._delivered]
         refused: dict[int, str] = {}
         doubtful: dict[int, str] = {}
         passed: set[int] = set()
-        trouble: Exception | None = None
-        for copy, answer in zip(waiting, self._threads.map(self._try, waiting), strict=True):
+        failure: Exception | None = None
+        for record, answer in zip(waiting, self._threads.map(self._try, waiting), strict=True):
             if isinstance(answer, Exception):
-                trouble = answer
+                failure = answer
             elif answer.is_success:
-                passed.add(copy.id)
+                passed.add(record.id)
             elif answer.status_code in _REFUSALS:
-                refused[copy.id] = _said(answer)
+                refused[record.id] = _error_text(answer)
             elif answer.status_code in _DOUBTFUL:
-                doubtful[copy.id] = _said(answer)
+                doubtful[record.id] = _error_text(answer)
             else:
-                trouble = _trouble(answer)
-        if trouble is None and doubtful and not passed and not refused:
-            trouble = NotNow(next(iter(doubtful.values())))
-        if trouble is not None:
+                failure = _failure(answer)
+        if failure is None and doubtful and not passed and not refused:
+            failure = NotNow(next(iter(doubtful.values())))
+        if failure is not None:
             self._delivered |= passed
-            raise trouble
+            raise failure
         self._delivered.clear()
         return refused | doubtful
 
@@ -91,8 +91,8 @@ class Webhook:
         self._threads.shutdown()
         self._client.close()
 
-    def _try(self, copy: Copy) -> httpx.Response | Exception:
-        id, now, body = str(copy.id), str(int(time.time())), copy.document().encode()
+    def _try(self, record: Record) -> httpx.Response | Exception:
+        id, now, body = str(record.id), str(int(time.time())), record.document().encode()
         headers = {
             "content-type": "application/json",
             "webhook-id": id,
@@ -105,12 +105,12 @@ class Webhook:
             return NotNow(f"{type(error).__name__}: {error}")
 
 
-def _said(answer: httpx.Response) -> str:
+def _error_text(answer: httpx.Response) -> str:
     return f"HTTP {answer.status_code}: {answer.text[:500]}".rstrip(": ")
 
 
-def _trouble(answer: httpx.Response) -> Exception:
+def _failure(answer: httpx.Response) -> Exception:
     after = answer.headers.get("retry-after", "")
     if answer.status_code in (429, 503) and after.isdecimal():
-        return Busy(_said(answer), delay=min(float(after), 300.0))
-    return NotNow(_said(answer))
+        return Busy(_error_text(answer), delay=min(float(after), 300.0))
+    return NotNow(_error_text(answer))

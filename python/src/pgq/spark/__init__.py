@@ -15,6 +15,7 @@ try:
 except ImportError as _error:
     raise ImportError("pgq.spark needs PySpark: pip install 'pgq-client[spark]'") from _error
 
+from pgq.spark.commit import commit
 from pgq.spark.functions import register
 from pgq.spark.handle import Claim, claim
 from pgq.spark.pipelines import Archived, Drained, archive, dlq_report, drain, replay
@@ -27,6 +28,7 @@ __all__ = [
     "PgqDataSource",
     "archive",
     "claim",
+    "commit",
     "dlq_report",
     "drain",
     "register",

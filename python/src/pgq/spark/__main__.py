@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from pgq.spark.functions import register
-from pgq.spark.options import parse_span
-from pgq.spark.pipelines import archive, dlq_report, drain, replay, table
+from pgq.spark.options import N, parse_span
+from pgq.spark.pipelines import archive, dlq_report, drain, replay, short, table
 
 
 def add_parsers(commands: Any) -> None:
@@ -23,6 +23,10 @@ def add_parsers(commands: Any) -> None:
     common.add_argument("--master", help="Spark's master, such as local[4] or spark://host:7077")
     common.add_argument("--remote", help="a Spark Connect server, such as sc://host:15002")
     common.add_argument("--partitions", type=int, default=0, help="how many tasks read at once")
+    common.add_argument("--json", action="store_true", help="JSON, a line for each row")
+    common.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
+    )
 
     command = commands.add_parser(
         "archive", parents=[common], help="copy the closed eras of the log to Parquet"
@@ -36,12 +40,13 @@ def add_parsers(commands: Any) -> None:
         "replay", parents=[common], help="publish archived messages again, once"
     )
     command.add_argument("source", help="the target of archive")
-    command.add_argument("--topic")
+    command.add_argument("--topic", help="only messages of this topic")
     command.add_argument("--since", type=moment, help="published at or after, ISO 8601")
     command.add_argument("--until", type=moment, help="published before, ISO 8601")
     command.add_argument("--filter", type=json.loads, help="a filter document")
     command.add_argument("--to", help="the topic to publish to; their own if left out")
     command.add_argument("--name", help="what makes it the same replay when started again")
+    command.add_argument("--dry-run", action="store_true", help="count, and publish nothing")
     command.set_defaults(run=run_replay)
 
     command = commands.add_parser(
@@ -53,15 +58,21 @@ def add_parsers(commands: Any) -> None:
     command = commands.add_parser(
         "drain", parents=[common], help="move a queue's messages to Parquet"
     )
-    command.add_argument("topic")
-    command.add_argument("target")
+    command.add_argument("topic", help="the queue")
+    command.add_argument("target", help="a directory, such as file:///orders or s3a://bucket/o")
     command.add_argument("--filter", type=json.loads, help="a filter document")
-    command.add_argument("--n", type=int, default=100_000, help="messages in a batch")
+    command.add_argument("--n", type=int, default=N, help="messages in a batch")
     command.add_argument("--name", help="whose batches these are")
     command.add_argument(
         "--sql",
         help="a query on the view 'batch' that keeps id; rows whose column error is not null are"
         " given back",
+    )
+    command.add_argument(
+        "--dropped",
+        choices=["refuse", "release"],
+        default="refuse",
+        help="messages that --sql has no row for: given back as failed, or as not claimed",
     )
     command.set_defaults(run=run_drain)
 
@@ -73,6 +84,9 @@ def moment(text: str) -> datetime:
 
 def session(options: argparse.Namespace) -> SparkSession:
     builder = SparkSession.builder.appName(f"pgq {options.command}")
+    for setting in options.conf:
+        name, _, value = setting.partition("=")
+        builder = builder.config(name, value)
     if options.master:
         builder = builder.master(options.master)
     if options.remote:
@@ -80,6 +94,14 @@ def session(options: argparse.Namespace) -> SparkSession:
     spark = builder.getOrCreate()
     register(spark, options.dsn)
     return spark
+
+
+def show(options: argparse.Namespace, rows: list[tuple[Any, ...]], *titles: str) -> None:
+    """Print what was done: a table, or a JSON object for each row."""
+    if not options.json:
+        print(table(rows, *titles))
+    for row in rows if options.json else ():
+        print(json.dumps(dict(zip(titles, row, strict=True)), default=str))
 
 
 def say(line: str) -> None:
@@ -97,26 +119,31 @@ def run_archive(options: argparse.Namespace) -> int:
         say=say,
     )
     rows = [(era.era, era.messages, era.checksum, era.path) for era in done]
-    print(table(rows, "era", "messages", "checksum", "path"))
+    show(options, rows, "era", "messages", "checksum", "path")
     return 0
 
 
 def run_replay(options: argparse.Namespace) -> int:
-    chosen = ("topic", "since", "until", "filter", "to", "name", "dsn")
+    chosen = ("topic", "since", "until", "filter", "to", "name", "dsn", "dry_run", "partitions")
     count = replay(
         session(options),
         options.source,
         **{name: getattr(options, name) for name in chosen},
         say=say,
     )
-    print(table([(options.source, count)], "source", "published"))
+    show(options, [(options.source, count)], "source", "found" if options.dry_run else "published")
     return 0
 
 
 def run_dlq_report(options: argparse.Namespace) -> int:
-    report = dlq_report(session(options), options.target, dsn=options.dsn, say=say)
+    report = dlq_report(
+        session(options), options.target, dsn=options.dsn, partitions=options.partitions, say=say
+    )
     rows = [tuple(row) for row in report.limit(50).collect()]
-    print(table(rows, *report.columns))
+    if not options.json:
+        error = report.columns.index("error")
+        rows = [(*row[:error], short(row[error], 60), *row[error + 1 :]) for row in rows]
+    show(options, rows, *report.columns)
     return 0
 
 
@@ -136,9 +163,12 @@ def run_drain(options: argparse.Namespace) -> int:
         transform=transform if options.sql else None,
         n=options.n,
         name=options.name,
+        dropped=options.dropped,
+        partitions=options.partitions,
         say=say,
     )
-    print(table([(done.batches, done.written, done.refused)], "batches", "written", "refused"))
+    counts = (done.batches, done.written, done.refused, done.released)
+    show(options, [counts], "batches", "written", "refused", "released")
     return 0
 
 

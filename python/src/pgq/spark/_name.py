@@ -1,115 +1,196 @@
-"""The name of a stream's consumer: one process has it at a time, and says so while it lives."""
+"""What one process does at a time, and says so while it lives: a stream's consumer, the archive."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple, TypeVar
 
 import psycopg
 
-from pgq._owner import is_dead, myself
-from pgq.errors import LeaseLost
-from pgq.spark._rows import ask, connect
+from pgq._shared.owner import is_dead, myself
+from pgq.spark._rows import Server, ask, connect
 
-__all__ = ["Name"]
+__all__ = ["Archive", "Name", "Turn"]
+
+log = logging.getLogger("pgq.spark")
+
+Run = Callable[..., list[Any]]
+T = TypeVar("T")
 
 
-class Name:
-    """A consumer's name, and the statements of its owner."""
+class Turn(ABC):
+    """Something that has one owner, who renews it."""
 
-    def __init__(
-        self, dsn: str, topic: str, consumer: str, timeout: timedelta, lease: timedelta | None
-    ) -> None:
+    def __init__(self, dsn: str, what: str, timeout: timedelta, pause: timedelta) -> None:
         self.dsn = dsn
-        self.topic = topic
-        self.consumer = consumer
         self.timeout = timeout
-        self.lease = lease
         self.owner = myself()
-        self._conn: psycopg.Connection[Any] | None = None
+        self._what = what
+        self._pause = pause
+        self._server = Server(dsn, f"pgq spark {what}")
         self._stopped = threading.Event()
         self._beat: threading.Thread | None = None
 
-    def begin(self) -> int:
-        """Take the name, or keep it; return the last batch that is finished.
+    @abstractmethod
+    def take(self, run: Run) -> Any:
+        """Take it, or keep it; 55006 if another process has it."""
 
-        One that another process has is waited for as long as that may be dead.
-        """
+    @abstractmethod
+    def leave(self, owner: str) -> None:
+        """Give free what the owner has."""
+
+    def begin(self) -> Any:
+        """Take it. If another process has it, wait as long as that may be dead."""
+        try:
+            found = self._wait()
+        except BaseException:
+            self._server.close()
+            raise
+        if self._beat is None:
+            self._beat = threading.Thread(target=self._keep, daemon=True)
+            self._beat.start()
+        return found
+
+    def _wait(self) -> Any:
         deadline = time.monotonic() + self.timeout.total_seconds() * 1.5
         while True:
             try:
-                ((batch,),) = self._begin(self.ask)
-                break
+                return self.take(self.ask)
             except psycopg.errors.ObjectInUse as error:
                 if time.monotonic() > deadline:
                     raise
                 # Spark kills the process of a stream that ends: nobody gives the name free.
                 owner = (error.diag.message_detail or "").partition(" has it until ")[0]
                 if is_dead(owner):
-                    self.ask("select pgq.stream_end(%s, %s, %s)", self.topic, self.consumer, owner)
+                    self.leave(owner)
                 else:
                     time.sleep(min(1.0, self.timeout.total_seconds() / 10))
-        if self._beat is None:
-            self._beat = threading.Thread(target=self._keep, daemon=True)
-            self._beat.start()
-        return int(batch)
-
-    def claim(self, batch: int, filter: str | None, n: int) -> tuple[int, int] | None:
-        """Finish the batches before this one and claim it; return its lease and size."""
-        found = self.ask(
-            "select lease_id, size from pgq.stream_claim(%s, %s, %s, %s, %s::jsonb, %s, %s)",
-            *(self.topic, self.consumer, self.owner, batch, filter, n, self.lease),
-        )
-        return found[0] if found else None
-
-    def finish(self, batch: int) -> None:
-        """Acknowledge the batches up to this one."""
-        self.ask(
-            "select pgq.stream_finish(%s, %s, %s, %s)",
-            *(self.topic, self.consumer, self.owner, batch),
-        )
 
     def end(self) -> None:
-        """Give the name free."""
+        """Give it free."""
         self._stopped.set()
         if self._beat is not None:
             self._beat.join(5)
-            self.ask("select pgq.stream_end(%s, %s, %s)", self.topic, self.consumer, self.owner)
-        if self._conn is not None:
-            self._conn.close()
+            try:
+                self.leave(self.owner)
+            except Exception as error:  # what went wrong before is the error to tell
+                log.warning("the %s is not given free before its timeout: %s", self._what, error)
+        self._server.close()
 
     def ask(self, query: LiteralString, *values: Any) -> list[Any]:
         """Run a statement; all of them can be repeated, so once more on a new connection."""
-        for attempt in range(1, 6):
-            try:
-                if self._conn is None or self._conn.closed:
-                    self._conn = connect(self.dsn, "pgq spark stream")
-                return ask(self._conn, query, *values)
-            except Exception as error:
-                broken = self._conn is None or self._conn.broken or self._conn.closed
-                if not broken or attempt == 5 or isinstance(error, LeaseLost):
-                    raise
-                self._conn = None
-                time.sleep(attempt)
-        raise AssertionError("unreachable")
+        return self._server.ask(query, *values)
 
-    def _begin(self, run: Any) -> list[Any]:
-        found: list[Any] = run(
-            "select pgq.stream_begin(%s, %s, %s, %s, %s)",
-            *(self.topic, self.consumer, self.owner, self.timeout, self.lease),
-        )
-        return found
+    def run(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
+        """Do something with the connection that can be repeated."""
+        return self._server.run(work)
 
     def _keep(self) -> None:
-        """Say every third of the timeout that this process lives; renew the lease with it."""
-        pause = self.timeout.total_seconds() / 3
-        if self.lease is not None:
-            pause = min(pause, self.lease.total_seconds() / 3)
-        while not self._stopped.wait(pause):
+        """Say that this process lives, until it ends."""
+        while not self._stopped.wait(self._pause.total_seconds()):
             try:
                 with connect(self.dsn, "pgq spark heartbeat") as conn:
-                    self._begin(lambda *query, conn=conn: ask(conn, *query))
+                    self.take(lambda *query, conn=conn: ask(conn, *query))
             except Exception:  # the next statement of the owner meets it too, and can tell
                 continue
+
+
+class Bound(NamedTuple):
+    """What a name is tied to."""
+
+    finished: int  # the last batch that is finished
+    identity: str  # tells the consumer from others of its name
+    query: str | None
+    committed: int | None  # the last batch that was finished together with what came of it
+
+
+class Name(Turn):
+    """A consumer's name, and the statements of its owner."""
+
+    def __init__(
+        self, dsn: str, topic: str, consumer: str, timeout: timedelta, lease: timedelta | None
+    ) -> None:
+        # The lease is renewed with the name.
+        super().__init__(dsn, "stream", timeout, min(timeout, lease or timeout) / 3)
+        self.topic = topic
+        self.consumer = consumer
+        self.lease = lease
+
+    def take(self, run: Run) -> int:
+        """Take the name, or keep it; return the last batch that is finished."""
+        ((batch,),) = run(
+            "select pgq.stream_begin(%s, %s, %s, %s, %s)",
+            self.topic,
+            self.consumer,
+            self.owner,
+            self.timeout,
+            self.lease,
+        )
+        return int(batch)
+
+    def leave(self, owner: str) -> None:
+        self.ask("select pgq.stream_end(%s, %s, %s)", self.topic, self.consumer, owner)
+
+    def bind(self, query: str | None, batch: int | None, anew: bool = False) -> Bound:
+        """Tie the name to a query whose checkpoint is at the batch, or new."""
+        ((finished, identity, known, committed),) = self.ask(
+            "select finished, stream_id::text, bound_to, committed"
+            " from pgq.stream_bind(%s, %s, %s, %s, %s, %s)",
+            self.topic,
+            self.consumer,
+            self.owner,
+            query,
+            batch,
+            anew,
+        )
+        return Bound(finished, identity, known, committed)
+
+    def claim(
+        self, batch: int, filter: str | None, n: int, runs: bool = True
+    ) -> tuple[int, int] | None:
+        """Finish the batches before this one and claim it; return its lease and size.
+
+        :param runs: of an ordering group take what waits behind its head, too.
+        """
+        found = self.ask(
+            "select lease_id, size from pgq.stream_claim(%s, %s, %s, %s, %s::jsonb, %s, %s, %s)",
+            self.topic,
+            self.consumer,
+            self.owner,
+            batch,
+            filter,
+            n,
+            self.lease,
+            runs,
+        )
+        return found[0] if found else None
+
+    def finish(self, batch: int) -> int:
+        """Acknowledge what the batches up to this one still hold; return how many messages."""
+        ((count,),) = self.ask(
+            "select pgq.stream_finish(%s, %s, %s, %s)",
+            self.topic,
+            self.consumer,
+            self.owner,
+            batch,
+        )
+        return int(count)
+
+
+class Archive(Turn):
+    """The right to archive the log."""
+
+    def __init__(self, dsn: str, wait: timedelta, timeout: timedelta) -> None:
+        super().__init__(dsn, "archive", timeout, timeout / 3)
+        self.wait = wait
+
+    def take(self, run: Run) -> None:
+        run("select pgq.archive_begin(%s, %s, %s)", self.owner, self.wait, self.timeout)
+
+    def leave(self, owner: str) -> None:
+        self.ask("select pgq.archive_end(%s)", owner)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -36,7 +38,10 @@ COLUMNS: dict[str, tuple[DataType, bool, LiteralString]] = {
     "recipient": (StringType(), True, "recipient"),
     "reply_to": (StringType(), True, "reply_to"),
     "correlation_id": (StringType(), True, "correlation_id"),
-    "expires_at": (TimestampType(), True, "expires_at"),
+    "expires_at": (TimestampType(), True, "case when isfinite(expires_at) then expires_at end"),
+    "dedup_key": (StringType(), True, "dedup_key"),
+    "deliver_at": (StringType(), True, "pgq._moment(deliver_at)"),
+    "publisher": (StringType(), True, "publisher"),
 }
 # Few ranges of ids, each of them with many messages: what the planner cannot know.
 PLAN: Final = ", ".join(
@@ -45,12 +50,18 @@ PLAN: Final = ", ".join(
         "enable_seqscan": "off",
         "enable_bitmapscan": "off",
         "enable_material": "off",
+        # In the order of the view: with old statistics the planner reads all messages between the
+        # first range and the last, and looks up the range of each.
+        "join_collapse_limit": "1",
         "max_parallel_workers_per_gather": "0",
         "jit": "off",
     }.items()
 )
 Known = dict[str, int | None]
+T = TypeVar("T")
 MORE = ("sender", "recipient", "reply_to", "correlation_id", "expires_at")
+# Only of the log itself: for the archive.
+LOG = ("dedup_key", "deliver_at", "publisher")
 
 
 class ServerError(PgqError):
@@ -62,11 +73,10 @@ def schema_of(names: list[str]) -> StructType:
     return StructType([StructField(name, *COLUMNS[name][:2]) for name in names])
 
 
-def column_names(*, headers: bool = True, more: bool = False) -> list[str]:
+def column_names(*, headers: bool = True, more: bool = False, log: bool = False) -> list[str]:
     """Return the columns that the options ask for."""
-    return [
-        name for name in COLUMNS if (headers or name != "headers") and (more or name not in MORE)
-    ]
+    left_out = (*([] if headers else ["headers"]), *(() if more else MORE), *(() if log else LOG))
+    return [name for name in COLUMNS if name not in left_out]
 
 
 def connect(dsn: str, name: str) -> psycopg.Connection[Any]:
@@ -98,6 +108,50 @@ def ask(conn: psycopg.Connection[Any], query: LiteralString, *values: Any) -> li
         raise known from None
 
 
+class Server:
+    """A connection that is made anew when it breaks, for statements that can be repeated."""
+
+    def __init__(self, dsn: str, name: str) -> None:
+        self.dsn = dsn
+        self.name = name
+        self._conn: psycopg.Connection[Any] | None = None
+        self._lock = threading.Lock()
+
+    def ask(self, query: LiteralString, *values: Any) -> list[Any]:
+        """Run a statement; if the connection breaks, up to five times within ten seconds."""
+        return self.run(lambda conn: ask(conn, query, *values))
+
+    def run(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
+        """Do something with the connection that can be repeated; as often as a statement is."""
+        with self._lock:
+            for attempt in range(1, 6):
+                try:
+                    return work(self.connection())
+                except Exception as error:
+                    broken = self._conn is None or self._conn.broken or self._conn.closed
+                    if not broken or attempt == 5 or isinstance(error, LeaseLost):
+                        raise
+                    self._conn = None
+                    time.sleep(attempt)
+        raise AssertionError("unreachable")
+
+    def connection(self) -> psycopg.Connection[Any]:
+        """Return the connection, for what cannot be repeated."""
+        if self._conn is None or self._conn.closed:
+            self._conn = connect(self.dsn, self.name)
+        return self._conn
+
+    def is_broken(self) -> bool:
+        """Whether the connection is gone."""
+        return self._conn is None or self._conn.broken or self._conn.closed
+
+    def close(self) -> None:
+        """Close the connection; the next statement opens another one."""
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+
 def quoted(query: LiteralString, *values: Any) -> str:
     """Return a statement with its values in it, for a driver that copies."""
     text = sql.SQL(query).format(*[sql.Literal(value) for value in values])
@@ -119,16 +173,36 @@ def known(attempt: int | None, grouped: bool) -> Known:
 
 
 def read_lease(
-    dsn: str, lease: int, low: int, high: int, schema: StructType, same: Known
+    dsn: str, lease: int, low: int, high: int, schema: StructType, same: Known, where: str = ""
 ) -> Iterator[Any]:
-    """Yield the messages of a lease with ids from low to before high, as record batches."""
+    """Yield the messages of a lease with ids from low to before high, as record batches.
+
+    :param where: more conditions, if only some of them are wanted.
+    """
     rows = quoted(
         "pgq.leased_message where lease_id = {0} and id >= {1} and id < {2}"
         " and range_low < {2} and range_high > {1}",
-        *(lease, low, high),
+        lease,
+        low,
+        high,
     )
     names = [name for name in schema.fieldNames() if name not in same] or ["id"]
-    return read_arrow(dsn, select(names, rows), schema, same, quoted("pgq.lease_parts({})", lease))
+    before = quoted("pgq.lease_parts({})", lease)
+    return read_arrow(dsn, select(names, rows + where), schema, same, before)
+
+
+def arrow_schema(schema: StructType, names: list[str] | None = None) -> Any:
+    """Return the schema of Arrow for the columns of Spark; for some names, if they are given."""
+    import pyarrow as pa
+
+    kinds: dict[DataType, Any] = {
+        LongType(): pa.int64(),
+        IntegerType(): pa.int32(),
+        StringType(): pa.string(),
+        TimestampType(): pa.timestamp("us", tz="UTC"),
+    }
+    fields = schema if names is None else schema_of(names)
+    return pa.schema([pa.field(f.name, kinds[f.dataType], nullable=f.nullable) for f in fields])
 
 
 def read_arrow(
@@ -146,13 +220,7 @@ def read_arrow(
     """
     import pyarrow as pa
 
-    kinds: dict[DataType, Any] = {
-        LongType(): pa.int64(),
-        IntegerType(): pa.int32(),
-        StringType(): pa.string(),
-        TimestampType(): pa.timestamp("us", tz="UTC"),
-    }
-    target = pa.schema([pa.field(f.name, kinds[f.dataType], nullable=f.nullable) for f in schema])
+    target = arrow_schema(schema)
     address = make_conninfo(dsn, application_name="pgq spark read")
     conn = _begin(address, f"select {PLAN} from {before} limit 1")
     try:
@@ -168,13 +236,30 @@ def read_arrow(
                 yield pa.RecordBatch.from_arrays(arrays, schema=target)
         conn.rollback()
     except BaseException:
-        _close(conn)
+        close(conn)
         raise
-    _kept()[address] = conn
+    keep(address, conn)
+
+
+def note_read(dsn: str, statement: str) -> None:
+    """Run a statement on the connection that reads, and commit it."""
+    address = make_conninfo(dsn, application_name="pgq spark read")
+    conn = _begin(address, statement)
+    try:
+        conn.commit()
+    except BaseException:
+        close(conn)
+        raise
+    keep(address, conn)
 
 
 def _begin(address: str, first: str) -> Any:
-    """Return a connection that has run the first statement of a transaction.
+    """Return a connection that has run the first statement of a transaction."""
+    return start_reading(address, first)[0]
+
+
+def start_reading(address: str, first: str) -> tuple[Any, list[Any]]:
+    """Return a connection that has run the first statement of a transaction, and its rows.
 
     It may be one that an earlier task of this process has left, because to open one takes as long
     as to read ten thousand messages.
@@ -184,14 +269,13 @@ def _begin(address: str, first: str) -> Any:
     conn = _kept().pop(address, None)
     while True:
         old = conn is not None
-        conn = conn or adbc.connect(address)
+        conn = conn or _connect(address)
         try:
             with conn.cursor() as cursor:
                 cursor.execute(first)
-                cursor.fetchall()
-            return conn
+                return conn, cursor.fetchall()
         except adbc.Error as error:
-            _close(conn)
+            close(conn)
             conn = None
             if error.sqlstate == LeaseLost.sqlstate:
                 raise LeaseLost(str(error).partition("ERROR:  ")[2].partition("\n")[0]) from None
@@ -199,9 +283,30 @@ def _begin(address: str, first: str) -> Any:
                 raise
 
 
-def _close(conn: Any) -> None:
+def _connect(address: str) -> Any:
+    """Open a connection. The plan was made a moment ago: a server that is not there comes back."""
+    import adbc_driver_postgresql.dbapi as adbc
+
+    for attempt in range(1, 5):
+        try:
+            return adbc.connect(address)
+        except adbc.OperationalError:
+            time.sleep(attempt)
+    return adbc.connect(address)
+
+
+def close(conn: Any) -> None:
+    """Close a connection of which nobody knows what it is doing."""
     with suppress(Exception):  # it may be broken
         conn.close()
+
+
+def keep(address: str, conn: Any) -> None:
+    """Leave a connection to the next task of this process."""
+    other = _kept().pop(address, None)
+    if other is not None:  # of another thread
+        close(other)
+    _kept()[address] = conn
 
 
 def _kept() -> dict[str, Any]:

@@ -2,45 +2,98 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from importlib.util import find_spec
 from typing import Any
 
 import pandas as pd
 from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf, udtf
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import BooleanType, LongType
 
 import pgq
+from pgq.errors import LeaseLost
 from pgq.matching import Message, World, compile_filter, loads
 from pgq.spark._rows import COLUMNS, ask, column_names, connect, schema_of
-from pgq.spark.options import OptionError, Options
+from pgq.spark.options import LEASE, N, OptionError, Options, parse_span, registered
 from pgq.spark.source import PgqDataSource, PgqDeadLetterSource
 
 __all__ = ["matches", "register"]
 
+# What Spark says to somebody who changes the session of a declarative pipeline.
+PIPELINE = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
 
-def register(spark: SparkSession, dsn: str | None = None) -> None:
+
+def register(spark: SparkSession, dsn: str | None = None, *, functions: bool = True) -> None:
     """Make the format ``pgq`` and the functions ``pgq_...`` known to a session.
 
     The code travels to the executors by value, so that they need psycopg, pyarrow and the ADBC
-    driver, but not this package.
+    driver, but not this package. A declarative pipeline allows no functions, and finds the format
+    ``pgq`` by itself where this package is installed: there it does nothing, unless it is given a
+    dsn.
 
     :param dsn: where the queues are, for readers and writers that do not say it and for the
         functions; the environment variable ``PGQ_DSN`` of the executors if None.
+    :param functions: False registers the formats alone.
     """
     cloudpickle.register_pickle_by_value(pgq)  # type: ignore[no-untyped-call]
+    registered.remember(spark, dsn or "")
+    use_this_python(spark)
+    if functions:
+        try:
+            _register_functions(spark, dsn or "")
+        except PySparkException as error:
+            if not (error.getCondition() or "").startswith(PIPELINE):
+                raise
+            # There Spark finds the format by itself. One that is registered works too, but makes
+            # the client of PySpark 4.3 fail at the end of the run.
+            if dsn is None and find_spec("pyspark_pgq") is not None:
+                return
+    known = {"dsn": dsn or "", "cores": count_cores(spark), "pushes": pushes(spark)}
     for source in (PgqDataSource, PgqDeadLetterSource):
-        spark.dataSource.register(type(source.__name__, (source,), {"dsn": dsn or ""}))
-    spark.udtf.register("pgq_claim", _claim(dsn or ""))
-    spark.udf.register("pgq_ack", _ender(dsn or "", "select pgq.ack(%s, %s::bigint[])"))
+        spark.dataSource.register(type(source.__name__, (source,), known))
+
+
+def count_cores(spark: SparkSession) -> int:
+    """Count the cores of the executors that are there now; 0 if only the server knows (Connect)."""
+    if not isinstance(spark, SparkSession):
+        return 0
+    return int(spark.sparkContext.defaultParallelism)
+
+
+def pushes(spark: SparkSession) -> bool:
+    """Whether Python sources may take filters in this session; if not, Spark refuses who can."""
+    return spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
+
+
+def _register_functions(spark: SparkSession, dsn: str) -> None:
+    spark.udtf.register("pgq_claim", _claim(dsn))
+    spark.udf.register("pgq_ack", _ender(dsn, "select pgq.ack(%s, %s::bigint[])"))
     nack = "select pgq.nack(%s, %s::bigint[], null, %s)"
-    spark.udf.register("pgq_nack", _ender(dsn or "", nack))
+    spark.udf.register("pgq_nack", _ender(dsn, nack))
     spark.udf.register("pgq_matches", matches)
-    spark.udf.register("pgq_publish", _publish(dsn or ""))
+    spark.udf.register("pgq_publish", _publish(dsn))
+
+
+def use_this_python(spark: SparkSession) -> None:
+    """Let a local Spark run Python code by the Python that runs this, unless another is named.
+
+    By itself it takes the first python3 of the PATH, which knows nothing of a virtual environment
+    that is not activated.
+    """
+    if os.environ.get("PYSPARK_PYTHON") or not isinstance(spark, SparkSession):
+        return
+    context: Any = spark.sparkContext
+    named = context.getConf().get("spark.pyspark.python", None)
+    if context.master.startswith("local") and not context.master.startswith("local-cluster"):
+        context.pythonExec = named or sys.executable
 
 
 def _address(dsn: str) -> str:
@@ -51,9 +104,16 @@ def _claim(dsn: str) -> Any:
     names = column_names()
 
     class Claimed:
-        """pgq_claim(topic, filter, n, key): the messages of a named claim, the same every time."""
+        """pgq_claim(topic, filter, n, key[, lease]): a named claim, the same every time."""
 
-        def eval(self, topic: str, filter: str, n: int, key: str) -> Iterator[tuple[Any, ...]]:
+        def eval(
+            self,
+            topic: str,
+            filter: str | None = None,
+            n: int | None = None,
+            key: str | None = None,
+            lease: str | None = None,
+        ) -> Iterator[tuple[Any, ...]]:
             if not key:
                 raise OptionError(
                     "pgq_claim needs a key: Spark may run it more than once, and only a named claim"
@@ -63,9 +123,10 @@ def _claim(dsn: str) -> Any:
                 COLUMNS[name][2] + ("::text" if name in ("value", "headers") else "")
                 for name in names
             )
-            query: Any = f"select {columns} from pgq.claim(%s, %s::jsonb, %s, null, %s)"
+            query: Any = f"select {columns} from pgq.claim(%s, %s::jsonb, %s, %s, %s)"
+            span = LEASE if lease is None else parse_span("lease", lease)
             with connect(_address(dsn), "pgq_claim") as conn:
-                yield from ask(conn, query, topic, filter, n, key)
+                yield from ask(conn, query, topic, filter, N if n is None else n, span, key)
 
     return udtf(Claimed, returnType=schema_of(names))
 
@@ -79,14 +140,11 @@ def _ender(dsn: str, query: Any) -> Any:
             return None
         more = [error] if query.count("%s") == 3 else []
         with connect(_address(dsn), "pgq_ack") as conn, conn.transaction():
-            held = ask(
-                conn,
-                "select lease_id from pgq.leases where queue = %s and key = %s",
-                *(topic, key),
-            )
-            if not held:
+            try:
+                ((lease,),) = ask(conn, "select pgq.named_lease(%s, %s)", topic, key)
+            except LeaseLost:
                 return 0
-            ((count,),) = ask(conn, query, held[0][0], ids, *more)
+            ((count,),) = ask(conn, query, lease, ids, *more)
         return int(count)
 
     return udf(end, LongType(), useArrow=False).asNondeterministic()
@@ -113,13 +171,13 @@ def matches(filter: pd.Series, headers: pd.Series, payload: pd.Series) -> pd.Ser
 
 def _publish(dsn: str) -> Any:
     @pandas_udf(LongType())  # type: ignore[call-overload, untyped-decorator, unused-ignore]
-    def publish(
-        topic: pd.Series, value: pd.Series, headers: pd.Series, dedup_key: pd.Series
-    ) -> pd.Series:
-        """pgq_publish(topic, value, headers, dedup_key): the ids of the messages.
+    def publish(topic: pd.Series, value: pd.Series, *more: pd.Series) -> pd.Series:
+        """pgq_publish(topic, value[, headers[, dedup_key]]): the ids of the messages.
 
         A task that is tried again publishes again, unless its messages have dedup keys.
         """
+        none = pd.Series([None] * len(topic), dtype=object)
+        headers, dedup_key = (*more, none, none)[:2]
         ids = pd.Series([None] * len(topic), dtype="Int64")
         with connect(_address(dsn), "pgq_publish") as conn, conn.transaction():
             for name, rows in topic.groupby(topic).groups.items():
@@ -127,7 +185,8 @@ def _publish(dsn: str) -> Any:
                     conn,
                     "select pgq.publish_batch(%s, %s::jsonb[], %s::jsonb[], dedup_keys =>"
                     " %s::text[])",
-                    *(name, value[rows].tolist()),
+                    name,
+                    value[rows].tolist(),
                     [text if text is not None else "{}" for text in headers[rows]],
                     dedup_key[rows].tolist(),
                 )

@@ -5,28 +5,74 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql.types import DataType, StructType
 
 # Spark hands option names over in lower case. What Kafka's source calls by another name is here
 # under both.
-ALIASES = {"subscribe": "topic", "maxoffsetspertrigger": "maxmessagespertrigger"}
+ALIASES = {
+    "subscribe": "topic",
+    "maxoffsetspertrigger": "maxmessagespertrigger",
+    "minpartitions": "numpartitions",
+}
+# What Kafka's source knows and a queue does not: what is meant here.
+KAFKA = {
+    "subscribepattern": "a reader has one queue; pgq.subscribe('queue', 'pattern') fills one from"
+    " all topics of a pattern",
+    "assign": "a queue has no partitions; name it by the option 'topic'",
+    "groupidprefix": "name the stream by the option 'consumer'; consumers of one queue compete, and"
+    " each 'subscription' sees all messages",
+    "kafka.group.id": "name the stream by the option 'consumer'; consumers of one queue compete,"
+    " and each 'subscription' sees all messages",
+    "kafka.bootstrap.servers": "the queues are in PostgreSQL; say where by the option 'dsn'",
+    "startingoffsetsbytimestamp": "use 'startingTimestamp'; a queue has no partitions",
+    "endingoffsetsbytimestamp": "use 'endingTimestamp'; a queue has no partitions",
+    "minoffsetspertrigger": "a batch takes what is ready; a longer trigger makes it larger",
+    "maxtriggerdelay": "a batch takes what is ready; a longer trigger makes it larger",
+    "maxrecordsperpartition": "use 'numPartitions' or 'maxMessagesPerTrigger'",
+}
 BATCH_READ = {
     *("dsn", "topic", "filter", "mode", "key", "n", "lease", "numpartitions", "includeheaders"),
-    *("includeall", "replica", "leaseid", "slot", "path"),
+    *("includeall", "replica", "leaseid", "slot", "path", "timeout", "archive", "failondataloss"),
+    *("startingoffsets", "endingoffsets", "startingtimestamp", "endingtimestamp"),
+    *("payloadschema", "payloadformat", "headersformat", "groupruns"),
 }
 STREAM_READ = {
     *("dsn", "topic", "filter", "consumer", "maxmessagespertrigger", "lease", "timeout"),
     *("numpartitions", "includeheaders", "includeall", "failondataloss", "startingoffsets", "path"),
+    *("newcheckpoint", "subscription", "mode", "archive", "startingtimestamp"),
+    *("payloadschema", "payloadformat", "headersformat", "groupruns"),
 }
 LETTER_READ = {"dsn", "topic", "numpartitions", "replica", "path"}
-WRITE = {"dsn", "topic", "writer", "epoch", "path", "checkpointlocation"}
+WRITE = {
+    *("dsn", "topic", "writer", "epoch", "newcheckpoint"),
+    *("table", "tablemode", "tablekeys", "update", "publish"),
+    *("path", "checkpointlocation", "queryname"),
+}
 
 # Spark's own, and those by which parts of this package talk to each other.
-INTERNAL = {"path", "checkpointlocation", "leaseid", "slot"}
+INTERNAL = {"path", "checkpointlocation", "queryname", "leaseid", "slot"}
 
+# What Spark tells a source of a table that is created: nothing for a queue.
+TABLE = {"provider", "owner", "comment", "location", "external", "is_managed_location", "collation"}
+
+# One default wherever messages are claimed; a stream's claims have no end, because its checkpoint
+# relies on them.
+LEASE = timedelta(hours=1)
+N = 100_000
+
+UNNAMED = (
+    "pgq claims need the option 'key', the name of the claim: Spark reads more than once, and only"
+    " a named claim is the same every time"
+)
+NUMBERS = (
+    ("n", 1, 1_000_000),
+    ("maxmessagespertrigger", 1, 1_000_000),
+    ("numpartitions", 0, 10_000),
+)
 UNITS = {"ms": 0.001, "s": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
 UNITS |= {"d": 86400, "day": 86400}
 
@@ -39,12 +85,23 @@ class Options:
     """What the user has said, checked as far as that goes without a server."""
 
     def __init__(
-        self, given: Mapping[str, str], allowed: Iterable[str], what: str, dsn: str = ""
+        self,
+        given: Mapping[str, str],
+        allowed: Iterable[str],
+        what: str,
+        dsn: str = "",
+        cores: int = 0,
     ) -> None:
+        self.cores = cores
         self._given: dict[str, str] = {}
         allowed = set(allowed)
         for name, value in given.items():
             low = ALIASES.get(name.lower(), name.lower())
+            if low not in allowed and (low in TABLE or low.startswith("option.")):
+                continue
+            if low not in allowed and (low in KAFKA or low.startswith("kafka.")):
+                meant = KAFKA.get(low, "settings of Kafka's client mean nothing here")
+                raise OptionError(f"the option {name!r} is one of Kafka's: {meant}")
             if low not in allowed:
                 known = ", ".join(sorted(allowed - INTERNAL))
                 raise OptionError(f"pgq knows no option {name!r} for {what}; there are {known}")
@@ -85,6 +142,59 @@ class Options:
         value = self._given.get(name)
         return default if value is None else parse_span(name, value)
 
+    def offset(self, name: str, default: str) -> int | str:
+        """An id of a message, or earliest or latest."""
+        value = self._given.get(name, default).strip().lower()
+        if value in ("earliest", "latest"):
+            return value
+        if not value.isdigit():
+            raise OptionError(
+                f"the option {name!r} is earliest, latest or the id of a message, not {value!r}:"
+                " a queue has no partitions, and its offsets are ids"
+            )
+        return int(value)
+
+    def moment(self, name: str) -> datetime | None:
+        """A time: ISO 8601, or milliseconds since 1970 as Kafka's source takes them."""
+        value = self._given.get(name)
+        if value is None:
+            return None
+        try:
+            if value.strip().isdigit():
+                return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(value))
+            found = datetime.fromisoformat(value.strip())
+        except (ValueError, OverflowError):
+            raise OptionError(
+                f"the option {name!r} is a time such as 2030-01-02T03:04:05+00:00, or milliseconds"
+                f" since 1970, not {value!r}"
+            ) from None
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+    def check(self) -> None:
+        """Refuse values that can be for no reader or writer: before a plan is made."""
+        path = self._given.get("path")
+        if path and not self._given.get("topic"):
+            raise OptionError(
+                f"pgq has no path, and was given {path!r}: name the queue by the option 'topic'"
+            )
+        named = self._given.get("key") or self._given.get("leaseid")
+        if self.choice("mode", "peek", "claim", "log", "all") == "claim" and not named:
+            raise OptionError(UNNAMED)
+        self.choice("headersformat", "json", "map")
+        self.choice("payloadformat", "json", "variant")
+        flags = ("includeheaders", "includeall", "failondataloss", "newcheckpoint", "groupruns")
+        for name in flags:
+            self.flag(name, True)
+        for name, low, high in NUMBERS:
+            self.number(name, low, low, high)
+        for name in ("lease", "timeout"):
+            self.span(name)
+        for name in ("startingoffsets", "endingoffsets"):
+            self.offset(name, "earliest")
+        for name in ("startingtimestamp", "endingtimestamp"):
+            self.moment(name)
+        self.filter()
+
     def filter(self) -> str | None:
         """The filter document as JSON text; whether it is a filter the server says."""
         value = self._given.get("filter", "").strip()
@@ -97,6 +207,28 @@ class Options:
         if not isinstance(document, dict):
             raise OptionError("the option 'filter' is a JSON object, a filter document")
         return value
+
+
+class _Registered:
+    """The dsn that `register` was given for a session, for what runs in the driver itself."""
+
+    def __init__(self) -> None:
+        self._by_session: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        self._last = ""
+
+    def remember(self, session: Any, dsn: str) -> None:
+        self._by_session[session] = self._last = dsn
+
+    def of(self, session: Any) -> str:
+        return self._by_session.get(session, self._last)
+
+
+registered = _Registered()
+
+
+def dsn_for(session: Any, given: str | None) -> str:
+    """Return where the queues are: as given, else as registered, else as the environment says."""
+    return given or registered.of(session) or os.environ.get("PGQ_DSN", "")
 
 
 def parse_span(name: str, value: str) -> timedelta:
@@ -133,7 +265,8 @@ def check_columns(
     for field in schema:
         if field.name not in known:
             raise OptionError(
-                f"pgq cannot write the column {field.name!r}; there are {', '.join(known)}"
+                f"pgq cannot write the column {field.name!r}; there are {', '.join(known)}."
+                " Choose what to publish, such as df.select('value', 'headers')"
             )
         if field.dataType != known[field.name]:
             kind, found = known[field.name].simpleString(), field.dataType.simpleString()

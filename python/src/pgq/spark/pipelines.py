@@ -5,34 +5,40 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
+from urllib.parse import unquote
 
 import psycopg
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from pgq.filters import Filter, document
-from pgq.spark._name import Name
-from pgq.spark._rows import COLUMNS, ServerError, ask, column_names, connect, schema_of
+from pgq.spark._name import Archive, Name
+from pgq.spark._rows import ServerError, ask, column_names, connect, schema_of
 from pgq.spark.functions import matches
-from pgq.spark.options import Options
+from pgq.spark.handle import ids_of
+from pgq.spark.options import N, dsn_for
 
 __all__ = ["Archived", "Drained", "archive", "dlq_report", "drain", "read_archive", "replay"]
 
 Say = Callable[[str], None]
+# Writes the rows of a batch: rows, run and number of the batch. See `drain`.
+Write = Callable[[DataFrame, str, int], DataFrame | None]
 
 ARCHIVE_SCHEMA = StructType(
     [
         *(
             StructField(field.name, field.dataType)
-            for field in schema_of(column_names(more=True))
+            for field in schema_of(column_names(more=True, log=True))
             if field.name != "attempt"
         ),
         StructField("era", StringType()),
@@ -41,12 +47,13 @@ ARCHIVE_SCHEMA = StructType(
 )
 
 
+# Columns of the log that have another name here.
+COLUMN = {"key": "group_key"}
+_ERA = re.compile(r"/era=(\d+-\d{8}T\d{6}Z-[0-9a-f]{8})-(\d+)/")
+
+
 def _quiet(line: str) -> None:
     pass
-
-
-def _dsn(dsn: str | None) -> str:
-    return Options({}, (), "a pipeline", dsn or "").dsn
 
 
 # Archive
@@ -70,55 +77,66 @@ def archive(
     replica: str | None = None,
     wait: timedelta = timedelta(days=7),
     partitions: int = 0,
+    timeout: timedelta = timedelta(seconds=30),
     say: Say = _quiet,
 ) -> list[Archived]:
     """Copy the closed eras of the log to Parquet, by topic and day, and let them be emptied.
 
     Each era is read back and compared, in number and checksum, before the server is told. From
-    the first call on, eras wait for their copy, for `wait` beyond their retention at most.
+    the first call on, eras wait for their copy, for `wait` beyond their retention at most. One
+    process archives at a time; another one waits for `timeout` and is refused. Nothing is ever
+    overwritten: each attempt to copy an era has a directory of its own, and `read_archive` takes
+    the last one.
 
-    :param target: a directory for this database, such as ``file:///archive`` or ``s3a://bucket/q``.
+    :param target: a directory, such as ``file:///archive`` or ``s3a://bucket/q``.
     :param replica: a standby to read from.
+    :param timeout: for how long a process that is not heard of is taken for alive.
     """
-    dsn = _dsn(dsn)
+    dsn = dsn_for(spark, dsn)
     done: list[Archived] = []
-    with connect(dsn, "pgq spark archive") as conn:
-        ask(conn, "select pgq.archive_wait(%s)", wait)
-        # A replica can only be waited for if what is done here is written at once.
-        ask(
-            conn,
-            "select set_config('synchronous_commit', 'local', false)"
-            " where current_setting('synchronous_commit') = 'off'",
-        )
+    turn = Archive(dsn, wait, timeout)
+    turn.begin()
+    try:
         while True:
-            found = ask(
-                conn, "select era, started_at, slot, messages, unused from pgq.archive_next()"
+            found = turn.ask(
+                "select era, started_at, slot, messages, unused, copy_id::text, attempt"
+                " from pgq.archive_next(%s)",
+                turn.owner,
             )
             if not found:
                 return done
-            ((era, started, slot, messages, unused),) = found
-            name = f"{era}-{started.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+            ((era, started, slot, messages, unused, copy, attempt),) = found
+            name = f"{era}-{started.astimezone(UTC):%Y%m%dT%H%M%SZ}-{copy[:8]}-{attempt}"
             path = f"{target.rstrip('/')}/era={name}"
             say(f"era {era}: {messages} messages to {path}")
             count = checksum = 0
             if messages:
                 options = {"dsn": dsn, "mode": "log", "slot": slot, "includeAll": "true"}
                 if replica:
-                    _await_replica(conn, replica)
+                    _await_replica(turn, replica)
                     options["replica"] = replica
                 rows = _read_log(spark, unused, **options, numPartitions=partitions)
                 with _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "64"):
-                    rows.write.partitionBy("topic", "day").mode("overwrite").parquet(path)
+                    rows.write.partitionBy("topic", "day").mode("errorifexists").parquet(path)
                 count, checksum = _verify(read_archive(spark, target, path))
-            ask(conn, "select pgq.archived(%s, %s, %s)", era, count, checksum)
+            turn.ask(
+                "select pgq.archived(%s, %s, %s, %s, %s)",
+                era,
+                count,
+                checksum,
+                attempt,
+                path if messages else None,
+            )
             say(f"era {era}: {count} messages confirmed, checksum {checksum}")
             done.append(Archived(era, count, checksum, path))
+    finally:
+        turn.end()
 
 
 def _read_log(spark: SparkSession, unused: list[str], **options: Any) -> DataFrame:
     """Return the messages with all columns of the archive, reading only those that are used."""
     fields = ARCHIVE_SCHEMA.fields[:-2]
-    used = [field for field in fields if COLUMNS[field.name][2] not in unused]
+    used = [field for field in fields if COLUMN.get(field.name, field.name) not in unused]
     log = spark.read.format("pgq").schema(StructType(used)).options(**options).load()
     return log.select(
         *(
@@ -131,9 +149,10 @@ def _read_log(spark: SparkSession, unused: list[str], **options: Any) -> DataFra
     )
 
 
-def _await_replica(conn: psycopg.Connection[Any], replica: str, patience: float = 600) -> None:
-    """Wait until a standby has replayed what the primary has written."""
-    ((written,),) = ask(conn, "select pg_current_wal_lsn()::text")
+def _await_replica(turn: Archive, replica: str, patience: float = 600) -> None:
+    """Wait until a standby has replayed what the primary has done."""
+    # Not pg_current_wal_lsn(): with synchronous_commit = off, what is committed may not be written.
+    ((written,),) = turn.ask("select pg_current_wal_insert_lsn()::text")
     deadline = time.monotonic() + patience
     with connect(replica, "pgq spark archive") as standby:
         while True:
@@ -173,15 +192,33 @@ def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 
 def read_archive(spark: SparkSession, target: str, *paths: str) -> DataFrame:
-    """Return what `archive` has written, all of it or some paths of it."""
+    """Return what `archive` has written, all of it or some paths of it.
+
+    Of an era that was copied more than once, because the first time failed half way, it is the
+    last copy. The option ``mode=all`` reads the copies that the database knows to be complete.
+    """
     reader = spark.read.schema(ARCHIVE_SCHEMA).option("basePath", target)
-    return reader.parquet(*(paths or [target]))
+    if paths:
+        return reader.parquet(*paths)
+    rows = reader.parquet(target)
+    found = {part for file in rows.inputFiles() for part in _ERA.findall(unquote(file))}
+    last: dict[str, int] = {}
+    for era, attempt in found:
+        last[era] = max(last.get(era, 0), int(attempt))
+    old = [f"{era}-{attempt}" for era, attempt in found if int(attempt) < last[era]]
+    return rows.where(~F.col("era").isin(old)) if old else rows
 
 
 def _verify(rows: DataFrame) -> tuple[int, int]:
     """Return the number of messages and their checksum, as pgq.archived computes it."""
-    bar, micros = F.lit("|"), F.unix_micros("timestamp")
-    line = F.concat("id", bar, "topic", bar, "priority", bar, "headers", bar, "value", bar, micros)
+    bar = F.lit("|")
+    names = ("id", "topic", "priority", "headers", "value")
+    parts: list[Column] = [*map(F.col, names), F.unix_micros("timestamp")]
+    nullable = ("sender", "recipient", "reply_to", "correlation_id", "key", "dedup_key")
+    for name in (*nullable, "publisher", "deliver_at"):
+        parts.append(F.coalesce(F.concat(F.lit("="), F.col(name)), F.lit("-")))
+    parts.append(F.coalesce(F.unix_micros("expires_at").cast("string"), F.lit("-")))
+    line = F.concat(*[item for part in parts for item in (part, bar)][:-1])
     digest = F.conv(F.substring(F.md5(line), 1, 8), 16, 10).cast("long")
     total = rows.agg(F.count("*").alias("n"), F.coalesce(F.sum(digest), F.lit(0)).alias("sum"))
     (found,) = total.collect()
@@ -202,15 +239,21 @@ def replay(
     filter: Filter = None,
     to: str | None = None,
     name: str | None = None,
+    dry_run: bool = False,
+    partitions: int = 0,
     say: Say = _quiet,
 ) -> int:
     """Publish archived messages again: once, however often it is started; return how many.
 
+    One that finds no message is not done: started again it looks again.
+
     :param filter: a filter document on headers and payload, evaluated by Spark.
     :param to: the topic to publish to; their own if None.
     :param name: what makes it the same replay; made from the other parameters if None.
+    :param dry_run: count the messages, and publish nothing.
+    :param partitions: how many tasks publish at once; as many as read if 0.
     """
-    dsn = _dsn(dsn)
+    dsn = dsn_for(spark, dsn)
     wanted = document(filter)
     asked = json.dumps(
         [source, topic, str(since), str(until), wanted, to], sort_keys=True, default=str
@@ -218,7 +261,7 @@ def replay(
     writer = f"replay {name or hashlib.sha256(asked.encode()).hexdigest()[:16]}"
     with connect(dsn, "pgq spark replay") as conn:
         ((before,),) = ask(conn, "select pgq.writer_epoch(%s)", writer)
-        if before is not None:
+        if before is not None and not dry_run:
             say(f"{writer}: published before, nothing to do")
             return 0
         if wanted is not None:
@@ -238,30 +281,52 @@ def replay(
     # A dead letter that was replayed is in two eras.
     rows = rows.dropDuplicates(["id"]).withColumn("topic", F.lit(to) if to else F.col("topic"))
     names = ("topic", "value", "headers", "key", "priority", "sender", "recipient", "reply_to")
-    out = rows.select(*names, "correlation_id").write.format("pgq").mode("append")
-    out.options(dsn=dsn, writer=writer, epoch=0).save()
-    with connect(dsn, "pgq spark replay") as conn:
-        ((size,),) = ask(conn, "select size from pgq.writer where writer = %s", writer)
-    say(f"{writer}: {size} messages published")
-    return int(size)
+    rows = rows.select(*names, "correlation_id")
+    if dry_run:
+        size = rows.count()
+        say(f"{writer}: {size} messages would be published")
+        return size
+    if partitions:
+        rows = rows.coalesce(partitions)
+    counted = Observation()
+    rows = rows.observe(counted, F.count("*").alias("size"))
+    rows.write.format("pgq").mode("append").options(dsn=dsn, writer=writer, epoch=0).save()
+    size = int(counted.get["size"])
+    found = "published" if size else "found, which is not taken for done"
+    say(f"{writer}: {size} messages {found}")
+    return size
 
 
 # Dead letters
 
 
 def dlq_report(
-    spark: SparkSession, target: str | None = None, *, dsn: str | None = None, say: Say = _quiet
+    spark: SparkSession,
+    target: str | None = None,
+    *,
+    dsn: str | None = None,
+    partitions: int = 0,
+    say: Say = _quiet,
 ) -> DataFrame:
-    """Return failures by queue, reason, error and hour; with a target, write a page with plots."""
-    letters = spark.read.format("pgq_dead_letter").options(dsn=_dsn(dsn)).load()
+    """Return failures by queue, reason, error and hour; with a target, write a page with plots.
+
+    Errors that differ in numbers, ids and quoted values only are one: ``key (id)=(…)``. The column
+    ``sample`` is the first message of each.
+    """
+    reader = spark.read.format("pgq_dead_letter").options(dsn=dsn_for(spark, dsn))
+    letters = reader.options(numPartitions=partitions).load()
     report = (
         letters.groupBy(
             "queue",
             "reason",
-            F.substring(F.coalesce("error", F.lit("")), 1, 200).alias("error"),
+            F.substring(folded(F.coalesce("error", F.lit(""))), 1, 200).alias("error"),
             F.date_trunc("hour", "failed_at").alias("hour"),
         )
-        .agg(F.count("*").alias("messages"), F.max("attempts").alias("attempts"))
+        .agg(
+            F.count("*").alias("messages"),
+            F.max("attempts").alias("attempts"),
+            F.min("id").alias("sample"),
+        )
         .orderBy(F.desc("messages"), "queue", "reason", "error", "hour")
     )
     if target is not None:
@@ -269,6 +334,15 @@ def dlq_report(
         Path(target).write_text(_page(rows), encoding="utf-8")
         say(f"{sum(row['messages'] for row in rows)} dead letters, report in {target}")
     return report
+
+
+def folded(error: Column) -> Column:
+    """Return the cause that errors have in common: values of one message are left out."""
+    error = F.regexp_replace(error, r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "…")
+    error = F.regexp_replace(error, r"=\([^()]*\)", "=(…)")
+    error = F.regexp_replace(error, r"'[^']*'", "'…'")
+    error = F.regexp_replace(error, r"\b0x[0-9a-fA-F]+\b", "…")
+    return F.regexp_replace(error, r"(?<![\w.])[-+]?\d+(\.\d+)?(?![\w.]*\d)", "…")
 
 
 def _page(rows: list[Row]) -> str:
@@ -288,7 +362,7 @@ def _page(rows: list[Row]) -> str:
         "<tr>"
         + "".join(
             f"<td>{html.escape(str(row[name]))}</td>"
-            for name in ("queue", "reason", "error", "hour", "messages", "attempts")
+            for name in ("queue", "reason", "error", "hour", "messages", "attempts", "sample")
         )
         + "</tr>"
         for row in rows[:1000]
@@ -297,10 +371,17 @@ def _page(rows: list[Row]) -> str:
     return (
         "<!doctype html><meta charset=utf-8><title>Dead letters</title>"
         "<style>body{font:14px sans-serif;margin:2em}td,th{padding:2px 12px;text-align:left}"
+        "td{max-width:40em;overflow-wrap:anywhere;vertical-align:top}"
         "rect{fill:#4a7ab5}</style>"
         f"<h1>{total} dead letters</h1>{plots}<h2>All</h2><table><tr><th>queue<th>reason<th>error"
-        f"<th>hour<th>messages<th>attempts</tr>{body}</table>\n"
+        f"<th>hour<th>messages<th>attempts<th>sample</tr>{body}</table>\n"
     )
+
+
+def short(label: str, most: int = 48) -> str:
+    """Return a label in one line that is not too long."""
+    label = " ".join(label.split())
+    return label if len(label) <= most else label[: most - 1] + "…"
 
 
 def _bars(items: list[tuple[str, int]]) -> str:
@@ -308,7 +389,7 @@ def _bars(items: list[tuple[str, int]]) -> str:
         return "<p>none</p>"
     most = max(count for _, count in items)
     bars = "".join(
-        f'<text x="0" y="{20 * i + 14}">{html.escape(label[:48])}</text>'
+        f'<text x="0" y="{20 * i + 14}">{html.escape(short(label))}</text>'
         f'<rect x="360" y="{20 * i + 2}" width="{max(1, 400 * count // most)}" height="16"/>'
         f'<text x="{370 + 400 * count // most}" y="{20 * i + 14}">{count}</text>'
         for i, (label, count) in enumerate(items)
@@ -321,11 +402,12 @@ def _bars(items: list[tuple[str, int]]) -> str:
 
 @dataclass(frozen=True)
 class Drained:
-    """What `drain` has done."""
+    """What `drain` has done: each message is counted once, under what became of it."""
 
     batches: int
     written: int
     refused: int
+    released: int = 0
 
 
 def drain(
@@ -336,45 +418,148 @@ def drain(
     dsn: str | None = None,
     filter: Filter = None,
     transform: Callable[[DataFrame], DataFrame] | None = None,
-    n: int = 100_000,
+    write: Write | None = None,
+    n: int = N,
     name: str | None = None,
+    dropped: Literal["refuse", "release"] = "refuse",
+    partitions: int = 0,
     say: Say = _quiet,
 ) -> Drained:
-    """Move a queue's messages to Parquet, until it is empty.
+    """Move a queue's messages to Parquet, or to any table that Spark can write, until it is empty.
 
     Messages are claimed in numbered batches. The rows of a batch that `transform` returns are
-    written to the batch's own directory and acknowledged; those whose column ``error`` is not null
-    are given back with that error. Started again after a crash, it repeats the batch it was at.
+    written to the batch's own directory, and those that are found there are acknowledged; those
+    whose column ``error`` is not null are given back with that error. Started again after a crash,
+    it repeats the batch it was at.
+
+    The directory is ``run=.../batch=...``: the run is that of this queue in this database, so that
+    a queue that is made anew overwrites nothing.
 
     :param transform: a function of the messages that keeps ``id`` and may add ``error``.
+    :param write: called as ``write(rows, run, batch)`` instead of writing Parquet. A batch that is
+        repeated has the same messages, run and number, so the pair makes a write happen once
+        (``txnAppId`` and ``txnVersion`` of Delta). It may return a DataFrame that reads the ``id``
+        of what the target has of the batch; else what it was given counts as written.
     :param name: whose batches these are; made from topic and target if None.
+    :param dropped: what becomes of messages that `transform` returns no row for: ``refuse`` gives
+        them back as failed, ``release`` as if they had not been claimed, a minute from now.
     """
-    dsn = _dsn(dsn)
+    if dropped not in ("refuse", "release"):
+        raise ValueError(f"dropped is 'refuse' or 'release', not {dropped!r}")
+    dsn = dsn_for(spark, dsn)
     consumer = name or f"drain {hashlib.sha256(f'{topic} {target}'.encode()).hexdigest()[:12]}"
     wanted = document(filter)
     shape = None if wanted is None else json.dumps(wanted)
-    batches = written = refused = 0
+    done = Drained(0, 0, 0)
     queue = Name(dsn, topic, consumer, timedelta(seconds=30), None)
     batch = queue.begin()
     try:
+        run = f"{target.rstrip('/')}/run={queue.bind(None, batch).identity[:8]}"
+        given_back: set[int] = set()
         while True:
             batch += 1
             claimed = queue.claim(batch, shape, n)
             if claimed is None:
-                return Drained(batches, written, refused)
+                return done
             lease, size = claimed
-            reader = spark.read.format("pgq").options(dsn=dsn, mode="claim", leaseId=lease)
-            good, bad = _transformed(reader.options(n=size).load(), transform)
-            errors = _errors(bad)
-            good.write.mode("overwrite").parquet(f"{target.rstrip('/')}/batch={batch}")
-            for error, ids in errors.items():
-                queue.ask("select pgq.nack(%s, %s::bigint[], error => %s)", lease, ids, error)
-            queue.finish(batch)
-            failed = sum(map(len, errors.values()))
-            batches, written, refused = batches + 1, written + size - failed, refused + failed
-            say(f"batch {batch}: {size - failed} messages written, {failed} given back")
+            try:
+                rows = spark.read.format("pgq").options(dsn=dsn, mode="claim", leaseId=lease)
+                df = rows.options(n=size, numPartitions=partitions).load()
+                good, bad = _transformed(df, transform)
+                errors = _errors(bad)
+                if write is None:
+                    _write_batch(good, run, batch)
+                    missing = [] if transform is None else _missing(df, run, batch)
+                else:
+                    missing = _written_by(write, df, good, run, batch)
+                missing = sorted({*missing}.difference(*errors.values()))
+                if missing and dropped == "refuse":
+                    errors["the transformation returned no row for it"] = missing
+                    missing = []
+                now = _settle(queue, batch, lease, errors, missing)
+            except Exception:
+                say(
+                    f"batch {batch} has failed, and its messages stay leased: the next run repeats"
+                    f" it, or select pgq.release({lease}) gives them back"
+                )
+                raise
+            done = Drained(*map(sum, zip(astuple(done), astuple(now), strict=True)))
+            given = now.refused + now.released
+            say(f"batch {batch}: {now.written} messages written, {given} given back")
+            if missing and not now.written and given_back.issuperset(missing):
+                return done  # they have come again
+            given_back.update(missing)
     finally:
         queue.end()
+
+
+# Which of these a lease has left.
+LEFT: Final = "array(select id from pgq.leased_message where lease_id = %s and id = any (%s))"
+
+
+def _settle(
+    queue: Name, batch: int, lease: int, refused: dict[str, list[int]], released: list[int]
+) -> Drained:
+    """Finish a batch and give some of it back, all or nothing; return how many were which.
+
+    What was written is acknowledged first: refusing a message also gives those back that are behind
+    it in its ordering group.
+    """
+    others = sorted({*released}.union(*refused.values()))
+
+    def work(conn: psycopg.Connection[Any]) -> Drained:
+        done = failed = later = 0
+        with conn.transaction():
+            if others:
+                ((done,),) = ask(
+                    conn,
+                    "select pgq.ack(%s, array(select id from pgq.leased_message"
+                    " where lease_id = %s and id <> all (%s::bigint[])))",
+                    *(lease, lease, others),
+                )
+            for error, ids in refused.items():
+                nack = f"select pgq.nack(%s, {LEFT}, error => %s)"
+                failed += ask(conn, nack, lease, lease, ids, error)[0][0]
+            if released:
+                # Later, so that the others come first.
+                release = f"select pgq.release(%s, {LEFT}, '1 min')"
+                later = ask(conn, release, lease, lease, released)[0][0]
+            ((rest,),) = ask(
+                conn,
+                "select pgq.stream_finish(%s, %s, %s, %s)",
+                *(queue.topic, queue.consumer, queue.owner, batch),
+            )
+        return Drained(1, done + rest, failed, later)
+
+    return queue.run(work)
+
+
+def _write_batch(rows: DataFrame, run: str, batch: int) -> None:
+    """Write a batch to its directory: what is there is replaced when the new files are complete."""
+    out = rows.withColumn("batch", F.lit(batch)).write.partitionBy("batch").mode("overwrite")
+    out.option("partitionOverwriteMode", "dynamic").parquet(run)
+
+
+def _written_by(write: Write, rows: DataFrame, good: DataFrame, run: str, batch: int) -> list[int]:
+    """Let the user's function write a batch; return the ids of messages that it has not written."""
+    good = good.persist()  # what is written and what is counted are the same rows
+    try:
+        there = write(good, run, batch)
+        return ids_of(rows.select("id").join(good if there is None else there, "id", "left_anti"))
+    finally:
+        good.unpersist()
+
+
+def _missing(rows: DataFrame, run: str, batch: int) -> list[int]:
+    """Return the ids of the messages that are still leased and not in the files of the batch."""
+    try:
+        path = f"{run}/batch={batch}"
+        there = rows.sparkSession.read.schema("id long").parquet(path)
+        return ids_of(rows.select("id").join(there, "id", "left_anti"))
+    except AnalysisException as error:  # no row of the batch was written
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return ids_of(rows)
 
 
 def _transformed(
@@ -383,6 +568,9 @@ def _transformed(
     out = rows if transform is None else transform(rows)
     if "id" not in out.columns:
         raise ValueError("the transformation has to keep the column 'id'")
+    for name in ("run", "batch"):
+        if name in out.columns:
+            raise ValueError(f"the column {name!r} is that of the directory: rename it")
     if "error" not in out.columns:
         return out, None
     return out.where(F.col("error").isNull()).drop("error"), out.where(F.col("error").isNotNull())

@@ -2,125 +2,148 @@
 
 Each attempt of each task stages its rows under a token of its own. When all tasks are done the
 driver publishes the tokens of those that count, in one transaction; a stream's batch only once.
+With the option ``table`` the rows go into a table of PostgreSQL instead, and the messages that the
+stream's batch was read from are acknowledged in the same transaction.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
+import psycopg
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import DataType, IntegerType, StringType, StructType, TimestampType
+from pyspark.sql.types import StructField, StructType
 
-from pgq.spark._rows import ask, connect
-from pgq.spark.options import WRITE, OptionError, Options, check_columns
+from pgq.spark._rows import Server, ServerError, ask
+from pgq.spark._stage import MessageStaging, Staged, Staging
+from pgq.spark._table import Table, commit_staged
+from pgq.spark.options import WRITE, OptionError, Options
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamWriter
 except ImportError:  # before 4.1; the writer says so
     StreamWriter = DataSourceStreamWriter  # type: ignore[assignment, misc]
 
-# A column of Spark, and where its values go.
-WRITABLE: dict[str, DataType] = {
-    "topic": StringType(),
-    "value": StringType(),
-    "headers": StringType(),
-    "key": StringType(),
-    "priority": IntegerType(),
-    "sender": StringType(),
-    "recipient": StringType(),
-    "reply_to": StringType(),
-    "correlation_id": StringType(),
-    "dedup_key": StringType(),
-    "deliver_at": TimestampType(),
-    "expires_at": TimestampType(),
-}
-TARGET = {"value": "payload", "key": "group_key"}
 
+class Sink:
+    """What both writers share: where the rows go, and how they are committed."""
 
-@dataclass
-class Staged(WriterCommitMessage):
-    """What one attempt of a task has staged."""
-
-    token: str
-    size: int
-
-
-class Stage:
-    """What both writers share: the columns, and how they are staged and published."""
-
-    def __init__(self, options: Mapping[str, str], schema: StructType, dsn: str) -> None:
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, dsn: str, *, patient: bool = False
+    ) -> None:
         known = Options(options, WRITE, "writing", dsn)
         self.dsn = known.dsn
-        self.topic = known.text("topic")
         self.writer = known.text("writer")
         self.epoch = known.text("epoch")
-        self.columns = [name for name, _ in check_columns(schema, WRITABLE, self.topic)]
-        with connect(self.dsn, "pgq spark plan") as conn:
-            ask(conn, "select pgq.writer_epoch('')")
-
-    def stage(self, batches: Iterator[Any]) -> Staged:
-        token = str(uuid.uuid4())
-        size = 0
-        fixed = ["token", "position", *([] if "topic" in self.columns else ["topic"])]
-        target = ", ".join([*fixed, *(TARGET.get(name, name) for name in self.columns)])
-        with connect(self.dsn, "pgq spark write") as conn, conn.cursor() as cursor:
-            query = f"copy pgq.staged ({target}) from stdin (format csv)"
-            with conn.transaction(), cursor.copy(query.encode()) as copy:
-                for batch in batches:
-                    if batch.num_rows:
-                        copy.write(self.as_csv(batch, token, size))
-                        size += batch.num_rows
-        return Staged(token, size)
-
-    def as_csv(self, batch: Any, token: str, position: int) -> bytes:
-        """Return the rows as COPY reads them: text is quoted, so that nothing is not ''."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-        import pyarrow.csv
-
-        rows = batch.num_rows
-        arrays = [pa.repeat(token, rows), pa.array(range(position, position + rows), pa.int32())]
-        if "topic" not in self.columns:
-            arrays.append(pa.repeat(self.topic, rows))
-        for name in self.columns:
-            column = batch.column(batch.schema.get_field_index(name))
-            if name == "topic" and self.topic:
-                column = pc.coalesce(column, pa.scalar(self.topic))
-            elif name == "headers":
-                column = pc.coalesce(column, pa.scalar("{}"))
-            elif name == "priority":
-                column = pc.coalesce(column, pa.scalar(0, pa.int32()))
-            elif pa.types.is_timestamp(column.type):
-                column = pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ")
-            arrays.append(column)
-        table = pa.table(arrays, names=[str(number) for number in range(len(arrays))])
-        sink = pa.BufferOutputStream()
-        layout = pyarrow.csv.WriteOptions(include_header=False, batch_size=rows)
-        pyarrow.csv.write_csv(table, sink, layout)
-        data: bytes = sink.getvalue().to_pybytes()
-        return data
-
-    def publish(self, messages: list[Any], writer: str | None, epoch: int | None) -> int:
-        done = [message for message in messages if message is not None]
-        with connect(self.dsn, "pgq spark commit") as conn:
-            ((count,),) = ask(
-                conn,
-                "select pgq.publish_staged(%s::uuid[], %s, %s, %s)",
-                *([m.token for m in done], sum(m.size for m in done), writer, epoch),
+        self.anew = known.flag("newcheckpoint", False)
+        self.table: Table | None = None
+        self.messages: Staging | None = None  # beside the rows of a table
+        name = known.text("table")
+        if name is None:
+            for option in ("tablemode", "tablekeys", "update", "publish"):
+                if known.text(option) is not None:
+                    raise OptionError(f"the option {option!r} is for writing to a 'table'")
+            topic = known.text("topic")
+            self.staging: Staging = MessageStaging(self.dsn, schema, topic, patient=patient)
+            return
+        column = known.text("publish")
+        if (column is None) != (known.text("topic") is None):
+            raise OptionError(
+                "with a 'table', 'topic' and 'publish' belong together: the queue, and the column"
+                " with the message of a row, null for none"
             )
-        return int(count)
+        fields = [field for field in schema if field.name != column]
+        if column is not None and len(fields) == len(schema):
+            raise OptionError(f"there is no column {column!r} to publish")
+        keys = known.text("tablekeys")
+        self.table = Table(
+            self.dsn,
+            name,
+            StructType(fields),
+            known.choice("tablemode", "append", "upsert"),
+            None if keys is None else [key.strip() for key in keys.split(",")],
+            known.text("update"),
+            patient=patient,
+        )
+        self.staging = self.table
+        if column is not None:
+            value = StructType([StructField("value", schema[column].dataType)])
+            topic = known.text("topic")
+            self.messages = MessageStaging(self.dsn, value, topic, patient=patient)
+            self.column = column
 
-    def discard(self, messages: list[Any]) -> None:
-        tokens = [message.token for message in messages if message is not None]
-        with connect(self.dsn, "pgq spark abort") as conn:
-            ask(conn, "select pgq.discard_staged(%s::uuid[])", tokens)
+    def stage(self, iterator: Iterator[Any]) -> Staged:
+        """Stage the rows of a task, and the messages that some of them have."""
+        if self.messages is None:
+            return self.staging.stage(iterator)
+        found: list[Any] = []
+
+        def rows() -> Iterator[Any]:
+            for batch in iterator:
+                found.append(values_of(batch, self.column))
+                yield batch.drop_columns([self.column])
+
+        staged = self.staging.stage(rows())
+        return replace(staged, messages=self.messages.stage(iter(found)))
+
+    def commit(self, staged: list[Any], epoch: int | None) -> None:
+        """Write and publish what the tasks that count have staged: all of it, once."""
+        done = [message for message in staged if message is not None]
+        if self.table is None:
+            self.publish(done, epoch)
+            return
+        commit_staged(
+            self.dsn,
+            [(self.table, done)],
+            [message.messages for message in done if message.messages is not None],
+            reader=next((m.reader for m in done if m.reader is not None), None),
+            query=next((m.query for m in done if m.query is not None), None),
+            writer=self.writer,
+            epoch=epoch,
+            anew=self.anew,
+        )
+
+    def publish(self, done: list[Staged], epoch: int | None) -> None:
+        query = next((m.query for m in done if m.query is not None), None)
+        size = sum(m.size for m in done)
+        values = [m.token for m in done], size, self.writer, epoch, query, self.anew
+        statement = "select pgq.publish_staged(%s::uuid[], %s, %s, %s, %s, %s)"
+        server = Server(self.dsn, "pgq spark commit")
+        try:
+            if self.writer is not None:
+                server.ask(statement, *values)  # an epoch is published once, however often
+                return
+            # Without a writer nobody can tell whether a commit that was cut off has happened.
+            server.ask("select 1")
+            ask(server.connection(), statement, *values)
+        except psycopg.OperationalError as error:
+            if self.writer is not None or not server.is_broken():
+                raise
+            raise ServerError(
+                f"the connection broke while {size} messages were published: {str(error).strip()}",
+                hint="They may have been published. With the options 'writer' and 'epoch' a write"
+                " can be repeated: it happens once.",
+            ) from None
+        finally:
+            server.close()
+
+    def discard(self, staged: list[Any]) -> None:
+        done = [message for message in staged if message is not None]
+        self.staging.discard([*done, *(m.messages for m in done)])
+
+
+def values_of(batch: Any, column: str) -> Any:
+    """Return the messages of a batch of rows, as a batch with the column value."""
+    import pyarrow as pa
+
+    values = batch.column(column).drop_null()
+    return pa.RecordBatch.from_arrays([values], names=["value"])
 
 
 class PgqWriter(DataSourceArrowWriter):
@@ -131,34 +154,46 @@ class PgqWriter(DataSourceArrowWriter):
     ) -> None:
         if overwrite:
             raise OptionError("a queue cannot be overwritten: use mode('append')")
-        self.target = Stage(options, schema, dsn)
+        self.target = Sink(options, schema, dsn)
         writer, epoch = self.target.writer, self.target.epoch
         if (writer is None) != (epoch is None):
             raise OptionError("'writer' and 'epoch' belong together: a batch that is written once")
         if epoch is not None and not epoch.lstrip("-").isdigit():
             raise OptionError(f"the option 'epoch' is a number, not {epoch!r}")
+        if self.target.table is not None and writer is None:
+            raise OptionError(
+                "a table is written once: give the options 'writer' and 'epoch'; in foreachBatch"
+                " use pgq.spark.commit()"
+            )
 
     def write(self, iterator: Iterator[Any]) -> Staged:
         return self.target.stage(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if not any(message.size for message in messages if isinstance(message, Staged)):
+            return  # an epoch without a message is not taken for done
         epoch = self.target.epoch
-        self.target.publish(messages, self.target.writer, None if epoch is None else int(epoch))
+        self.target.commit(messages, None if epoch is None else int(epoch))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self.target.discard(messages)
 
 
 class PgqStreamWriter(StreamWriter):
-    """A stream: batch n of the query is epoch n of the writer, and is published once."""
+    """A stream: batch n of the query is epoch n of the writer, and is published once.
+
+    Rows of a table are committed together with the batch of the queue that they come from; then
+    it is the number of that batch that makes it once, and no writer is needed.
+    """
 
     def __init__(
         self, options: Mapping[str, str], schema: StructType, overwrite: bool, dsn: str = ""
     ) -> None:
         if StreamWriter is DataSourceStreamWriter:
             raise OptionError("streams into pgq need PySpark 4.1 or newer")
-        self.target = Stage(options, schema, dsn)
-        if not self.target.writer:
+        # Made anew for each batch, while the server may be restarted.
+        self.target = Sink(options, schema, dsn, patient=True)
+        if not self.target.writer and self.target.table is None:
             raise OptionError(
                 "a stream into pgq needs the option 'writer', a name that belongs to its checkpoint"
             )
@@ -169,7 +204,7 @@ class PgqStreamWriter(StreamWriter):
         return self.target.stage(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.target.publish(messages, self.target.writer, batchId)
+        self.target.commit(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.target.discard(messages)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterator, Sequence
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -24,26 +27,40 @@ from pyspark.sql.types import (
 )
 
 from pgq.errors import LeaseLost
+from pgq.spark._log import (
+    Bounds,
+    Files,
+    Live,
+    WholeLog,
+    await_publishers,
+    running,
+    safe_high,
+)
 from pgq.spark._name import Name
+from pgq.spark._push import conditions, narrowed
 from pgq.spark._rows import (
     LEASE_PARTS,
+    Server,
     ask,
-    column_names,
     connect,
     known,
+    note_read,
     quoted,
     read_arrow,
     read_lease,
-    schema_of,
     select,
 )
+from pgq.spark._shape import Shape
+from pgq.spark._stage import query_and_reader
 from pgq.spark.options import (
     BATCH_READ,
+    LEASE,
     LETTER_READ,
     STREAM_READ,
+    WRITE,
+    N,
     OptionError,
     Options,
-    check_schema,
 )
 from pgq.spark.sink import PgqStreamWriter, PgqWriter
 
@@ -59,7 +76,17 @@ except ImportError:  # before 4.2; streamReader says so
 else:
     STREAMING = True
 
-CLAIM_LEASE = timedelta(hours=1)
+# Options of a batch, by the modes that know them.
+MODES: Final = {
+    ("claim",): ("key", "n", "lease", "groupruns"),
+    ("log", "all"): (
+        *("timeout", "startingoffsets", "endingoffsets", "startingtimestamp", "endingtimestamp"),
+    ),
+    ("all",): ("archive", "failondataloss"),
+}
+IDLE = 1.0  # seconds: how often an idle stream asks at most
+log = logging.getLogger("pgq.spark")
+READ: Final = BATCH_READ | STREAM_READ
 CHECK_FILTER: Final = "select pgq.compile_filter(%s::jsonb)"
 
 
@@ -67,31 +94,32 @@ class PgqDataSource(DataSource):
     """The format ``pgq``."""
 
     dsn = ""  # that of those who name none; register() knows it
+    cores = 0  # of the executors, as far as register() knows
+    pushes = False  # whether the session lets Python sources take filters
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)  # type: ignore[arg-type]
+        # Called by load(). Whether it is a batch or a stream, or a writer, is not known yet.
+        Options(options, READ | WRITE, "reading or writing").check()
 
     @classmethod
     def name(cls) -> str:
         return "pgq"
 
-    def schema(self) -> StructType:
-        given = {name.lower(): value.lower() for name, value in self.options.items()}
-        return schema_of(
-            column_names(
-                headers=given.get("includeheaders", "true") != "false",
-                more=given.get("includeall", "false") == "true",
-            )
-        )
+    def schema(self) -> StructType | str:
+        return Shape(Options(self.options, READ, "reading", self.dsn, self.cores)).described()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return PgqReader(
-            Options(self.options, BATCH_READ, "reading", self.dsn), self.schema(), schema
-        )
+        options = Options(self.options, BATCH_READ, "reading", self.dsn, self.cores)
+        return (PushingReader if self.pushes else PgqReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if not STREAMING:
             raise OptionError("streams from pgq need PySpark 4.2 or newer")
-        return PgqStreamReader(
-            Options(self.options, STREAM_READ, "a stream", self.dsn), self.schema(), schema
-        )
+        options = Options(self.options, STREAM_READ, "a stream", self.dsn, self.cores)
+        if options.choice("mode", "queue", "all") == "all":
+            return PgqLogStreamReader(options, schema)
+        return PgqStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> PgqWriter:
         return PgqWriter(self.options, schema, overwrite, self.dsn)
@@ -106,42 +134,51 @@ class PgqReader(DataSourceReader):
     The claim is made when the plan is; reads change nothing, so that Spark may repeat them.
     """
 
-    def __init__(self, options: Options, ours: StructType, schema: StructType) -> None:
-        check_schema(ours, schema)
-        self.schema = schema
-        self.names = schema.fieldNames()
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.shape = Shape(options)
+        self.schema = self.shape.choose(schema)
+        self.names = self.schema.fieldNames()
         self.dsn = options.dsn
         self.replica = options.text("replica") or self.dsn
         self.topic = options.text("topic") or ""
         self.filter = options.filter()
-        self.mode = options.choice("mode", "peek", "claim", "log")
+        self.mode = options.choice("mode", "peek", "claim", "log", "all")
         self.lease_id = options.text("leaseid")
         self.slot = options.text("slot")
         self.slices = options.number("numpartitions", 0, 0, 10_000)
-        self.n = options.number("n", 100_000, 1, 1_000_000)
-        self.lease = options.span("lease", CLAIM_LEASE)
+        self.cores = options.cores
+        self.n = options.number("n", N, 1, 1_000_000)
+        self.lease = options.span("lease", LEASE)
+        self.timeout = options.span("timeout") or timedelta(minutes=1)
         self.key = options.text("key")
+        self.runs = options.flag("groupruns", True)
         if not (self.lease_id or self.slot):
             options.required("topic", "the queue to read")
-        if self.mode == "claim" and not (self.key or self.lease_id):
-            raise OptionError(
-                "pgq claims need the option 'key', the name of the claim: Spark reads more than"
-                " once, and only a named claim is the same every time"
-            )
         if self.mode == "claim" and options.text("replica"):
             raise OptionError("a replica can be peeked at, not claimed from")
-        for option in ("key", "n", "lease") if self.mode != "claim" else ():
-            if options.text(option) is not None:
-                raise OptionError(f"the option {option!r} is for mode 'claim'")
+        for modes, names in MODES.items():
+            for option in names if self.mode not in modes else ():
+                if options.text(option) is not None:
+                    wanted = " or ".join(map(repr, modes))
+                    raise OptionError(f"the option {option!r} is for mode {wanted}")
+        if self.mode == "all" and options.text("replica"):
+            raise OptionError("a replica does not know who is publishing: read all from the server")
+        self.log = whole_log(options, self.schema)
+        self.where = ""  # conditions of the query that Spark has handed over
+
+    def push(self, filters: Sequence[Any]) -> None:
+        """Read fewer rows: those that the filters may want."""
+        self.where = self.log.where = conditions(filters)
+        self.log.bounds = narrowed(self.log.bounds, filters)
 
     def partitions(self) -> Sequence[InputPartition]:
-        if self.mode == "log":
+        if self.mode in ("log", "all"):
             return self._log_parts()
         if self.mode == "peek":
             with connect(self.replica, "pgq spark plan") as conn:
                 ask(conn, CHECK_FILTER, self.filter or "{}")
                 ((ready,),) = ask(conn, "select pgq.backlog(%s)", self.topic)
-            count = self.slices or slices_for(ready)
+            count = self.slices or slices_for(ready, self.cores)
             return [InputPartition((None, number, count)) for number in range(count)]
         with connect(self.dsn, "pgq spark plan") as conn:
             if self.lease_id:
@@ -149,64 +186,150 @@ class PgqReader(DataSourceReader):
             else:
                 found = ask(
                     conn,
-                    "select lease_id, size from pgq.hold(%s, %s, %s::jsonb, %s, %s)",
-                    *(self.topic, self.key, self.filter, self.n, self.lease),
+                    "select lease_id, size from pgq.hold(%s, %s, %s::jsonb, %s, %s, %s)",
+                    self.topic,
+                    self.key,
+                    self.filter,
+                    self.n,
+                    self.lease,
+                    self.runs,
                 )
             if not found:
                 return [InputPartition(None)]
             ((lease, size),) = found
-            count = self.slices or slices_for(size)
+            count = self.slices or slices_for(size, self.cores)
             return [
                 InputPartition((lease, low, high, known(*about)))
                 for low, high, _, *about in ask(conn, LEASE_PARTS, lease, count)
             ]
 
     def _log_parts(self) -> Sequence[InputPartition]:
-        """Ranges of ids, up to the last one that there is now."""
+        """Ranges of ids, up to the last one that there is now.
+
+        Nothing is added below that id any more when those who are publishing have ended, so every
+        read of the plan has the same messages.
+        """
+        slot = None if self.slot is None else int(self.slot)
+        bounds = self.log.bounds
         with connect(self.replica, "pgq spark plan") as conn:
             ask(conn, CHECK_FILTER, self.filter or "{}")
-            ((low, high),) = ask(
+            if self.mode == "all":
+                low, high, publishers = safe_high(conn, self.topic or None)
+                high = high if bounds.high is None else min(high, bounds.high - 1)
+                await_publishers(conn, high, publishers, self.timeout)
+                count = self.slices or slices_for(high - max(low, bounds.low), self.cores)
+                parts = self.log.plan(conn, bounds.low, high, count)
+                return [InputPartition(part) for part in parts] or [InputPartition(None)]
+            ((low, high, publishers),) = ask(
                 conn,
-                "select min(id), max(id) from pgq.message where era = coalesce(%s, era)",
-                None if self.slot is None else int(self.slot),
+                "select low, high, publishers from pgq.log_range(%s, %s)",
+                self.topic or None,
+                slot,
             )
-        if low is None:
-            return [InputPartition(None)]
-        count = self.slices or slices_for(high - low)
-        step = (high - low) // count + 1
-        return [InputPartition((-1, first, first + step)) for first in range(low, high + 1, step)]
+            if low is None:
+                return [InputPartition(None)]
+            low = max(low, bounds.low)
+            high = high if bounds.high is None else min(high, bounds.high - 1)
+            if slot is None:
+                await_publishers(conn, high, publishers, self.timeout)
+            ((whole,),) = ask(conn, "select has_table_privilege('pgq.message', 'select')")
+        count = self.slices or slices_for(high - low, self.cores)
+        step = max(0, high - low) // count + 1
+        return [
+            InputPartition((-1, first, min(first + step, high + 1), whole))
+            for first in range(low, high + 1, step)
+        ] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        return self.shape.make(self._read(partition))
+
+    def _read(self, partition: InputPartition) -> Iterator[Any]:
         if partition.value is None:
             return
-        lease, number, count, *same = partition.value
+        if isinstance(partition.value, Files | Live):
+            yield from self.log.read(partition.value)
+            return
+        lease, number, count, *about = partition.value
         if lease == -1:
             slot = None if self.slot is None else int(self.slot)
-            if self.filter is None:
+            if self.filter is None and about[0]:
                 rows = quoted(
                     "(select m.*, 0 as attempt from pgq.message m where m.id >= {} and m.id < {}"
                     " and m.topic = coalesce({}, m.topic) and m.era = coalesce({}, m.era)) m",
-                    *(number, count, self.topic or None, slot),
+                    number,
+                    count,
+                    self.topic or None,
+                    slot,
                 )
             else:
                 rows = quoted(
                     "pgq.read_log({}, {}, {}, {}::jsonb, {})",
-                    *(number, count, self.topic or None, self.filter, slot),
+                    number,
+                    count,
+                    self.topic or None,
+                    self.filter,
+                    slot,
                 )
+            rows += " where true" + self.log.then()
             yield from read_arrow(self.replica, select(self.names, rows), self.schema)
         elif lease is None:
             rows = quoted(
-                "pgq.peek_slice({}, {}::jsonb, {}, {})", self.topic, self.filter, number, count
+                "pgq.peek_slice({}, {}::jsonb, {}, {}) where true",
+                *(self.topic, self.filter, number, count),
             )
+            rows += self.where
             yield from read_arrow(self.replica, select(self.names, rows), self.schema)
         else:
-            yield from read_lease(self.dsn, lease, number, count, self.schema, *same)
+            try:
+                yield from read_lease(
+                    self.dsn, lease, number, count, self.schema, about[0], self.where
+                )
+            except LeaseLost:
+                if self.key is None:
+                    raise
+                raise LeaseLost(
+                    f"the claim {self.key!r} of queue {self.topic!r} has ended",
+                    detail="It was acknowledged or given back, or its lease has expired.",
+                    hint="A DataFrame or a view keeps the claim of its plan: load it again.",
+                ) from None
 
 
-def slices_for(messages: int) -> int:
-    """Return into how many parts to read so many messages, if the user does not say."""
-    cores = os.cpu_count() or 2
-    return max(1, min(cores * 2, messages // 20_000))
+class PushingReader(PgqReader):
+    """One that takes filters: Spark refuses it unless the session allows that."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        self.push(filters)
+        return filters
+
+
+def whole_log(options: Options, schema: StructType) -> WholeLog:
+    """Return the log as the options bound it."""
+    low, high = (
+        options.offset("startingoffsets", "earliest"),
+        options.offset("endingoffsets", "latest"),
+    )
+    return WholeLog(
+        options.dsn,
+        options.text("topic"),
+        options.filter(),
+        schema,
+        Bounds(
+            low if isinstance(low, int) else 0,
+            high if isinstance(high, int) else None,
+            options.moment("startingtimestamp"),
+            options.moment("endingtimestamp"),
+        ),
+        options.text("archive"),
+        strict=options.flag("failondataloss", True),
+    )
+
+
+def slices_for(messages: int, cores: int = 0) -> int:
+    """Return into how many parts to read so many messages, if the user does not say.
+
+    :param cores: of the executors; if unknown, this machine has as many.
+    """
+    return max(1, min((cores or os.cpu_count() or 2) * 2, messages // 20_000))
 
 
 if STREAMING:
@@ -219,78 +342,169 @@ if STREAMING:
         repeated, and so a restart from a checkpoint goes on where it was.
         """
 
-        def __init__(self, options: Options, ours: StructType, schema: StructType) -> None:
-            check_schema(ours, schema)
-            self.schema = schema
+        def __init__(self, options: Options, schema: StructType) -> None:
+            self.shape = Shape(options)
+            self.schema = self.shape.choose(schema)
             self.dsn = options.dsn
             self.topic = options.required("topic", "the queue to read")
-            self.consumer = options.required(
-                "consumer", "a name that stays, under which batches are claimed"
-            )
+            self.subscription = options.text("subscription")
+            self.consumer = options.text("consumer") or self.subscription or ""
+            if not self.consumer.strip():
+                options.required("consumer", "a name that stays, under which batches are claimed")
             self.filter = options.filter()
-            self.most = options.number("maxmessagespertrigger", 100_000, 1, 1_000_000)
+            self.most = options.number("maxmessagespertrigger", N, 1, 1_000_000)
             self.slices = options.number("numpartitions", 0, 0, 10_000)
+            self.cores = options.cores
             self.lease = options.span("lease")
             self.timeout = options.span("timeout") or timedelta(seconds=30)
             self.strict = options.flag("failondataloss", True)
-            options.choice("startingoffsets", "earliest")
+            self.anew = options.flag("newcheckpoint", False)
+            self.runs = options.flag("groupruns", True)
+            for option in ("archive", "startingtimestamp"):
+                if options.text(option) is not None:
+                    raise OptionError(f"the option {option!r} of a stream is for mode 'all'")
+            starts = ("earliest", "latest") if self.subscription else ("earliest",)
+            self.latest = options.choice("startingoffsets", *starts) == "latest"
             self.left: int | None = None
+            self.finished: int | None = None  # the last batch when this process began
+            self.committed: int | None = None  # the last one that is not to be read again
+            self.initial: int | None = None  # where a query begins that has finished no batch
+            self.skipped = 0
             self._name: Name | None = None
+            self._idle_since: float | None = None
+            self._backlog: dict[str, int] | None = None
 
         def __getstate__(self) -> dict[str, Any]:
             """Without the name and its connection: readers travel to executors."""
             return self.__dict__ | {"_name": None}
 
+        @property
+        def queue(self) -> str:
+            """The queue that is claimed from: that of the subscription, if there is one."""
+            return self.subscription or self.topic
+
         def name(self) -> Name:
             """The consumer's name, which this process takes when it needs it first."""
             if self._name is None:
-                name = Name(self.dsn, self.topic, self.consumer, self.timeout, self.lease)
+                name = Name(self.dsn, self.queue, self.consumer, self.timeout, self.lease)
                 if self.filter is not None:
                     name.ask(CHECK_FILTER, self.filter)
+                if self.subscription is not None and not name.ask(
+                    "select from pgq.subscription where subscriber = %s and pattern = %s",
+                    self.subscription,
+                    self.topic,
+                ):
+                    name.ask(
+                        "select pgq.subscribe(%s, %s, since_id => %s)",
+                        self.subscription,
+                        self.topic,
+                        None if self.latest else 0,
+                    )
                 name.begin()
                 self._name = name
             return self._name
 
+        def bind(self, start: dict[str, Any]) -> int:
+            """Tie the checkpoint to the name, once; return the last batch that was finished."""
+            if self.finished is None:
+                anew = self.anew or not self.strict
+                bound = self.name().bind(start.get("query"), start["batch"], anew)
+                self.finished, self.committed = bound.finished, bound.committed
+                if start["batch"] < self.finished and not self.is_free():
+                    self.skip(
+                        f"the checkpoint is at batch {start['batch']}, and batches up to"
+                        f" {self.finished} are finished: these are not read again",
+                        self.finished - start["batch"],
+                    )
+            return self.finished
+
+        def is_free(self) -> bool:
+            """Whether batches that are finished can be passed over.
+
+            What came of the last one was committed with it: a checkpoint that is behind has lost
+            nothing.
+            """
+            return self.finished is not None and self.committed == self.finished
+
+        def skip(self, what: str, batches: int = 1) -> None:
+            """Say what is left out, here and in the progress."""
+            self.skipped += batches
+            log.warning("consumer %r of queue %r: %s", self.consumer, self.queue, what)
+
         # Offsets
 
-        def initialOffset(self) -> dict[str, int]:
-            return {"batch": self.name().begin()}
+        def initialOffset(self) -> dict[str, Any]:
+            """Called for a new checkpoint only: one for a name that has a past is refused."""
+            bound = self.name().bind(str(uuid.uuid4()), None, self.anew or not self.strict)
+            self.finished, self.committed = bound.finished, bound.committed
+            self.initial = bound.finished
+            if self.finished and not self.is_free():
+                log.warning(
+                    "consumer %r of queue %r: a new checkpoint goes on behind batch %s",
+                    self.consumer,
+                    self.queue,
+                    self.finished,
+                )
+            return {"batch": bound.finished, "query": bound.query}
 
         def getDefaultReadLimit(self) -> ReadLimit:
             return ReadMaxRows(self.most)
 
         def prepareForTriggerAvailableNow(self) -> None:
-            """What is ready now is all that this run reads, whatever is published meanwhile."""
-            self.left = self._ready()
+            """What is there now is all that this run reads, whatever is published meanwhile."""
+            self.left = sum(self._count().values())
 
-        def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.most
             if isinstance(limit, ReadAllAvailable):
                 most = 1_000_000
             if self.left is not None:
                 most = min(most, self.left)
+            finished = self.bind(start)
+            batch = start["batch"] + 1
+            if not self.strict or self.is_free():
+                batch = max(batch, finished + 1)
             if most < 1:
                 # The batch before is finished all the same, or the last one would stay leased;
                 # and one that was claimed just before a crash is not left behind.
-                self.commit(start)
-                left = self._batch(start["batch"] + 1)
-                return {"batch": start["batch"] + 1} if left else start
-            claimed = self.name().claim(start["batch"] + 1, self.filter, most)
-            if claimed is None:
+                self.commit(start | {"batch": batch - 1})
+                return start | {"batch": batch} if self._batch(batch) else start
+            if self._is_idle():
                 return start
-            if self.left is not None:
+            # A batch that was claimed before this run was not counted as ready.
+            again = self.left is not None and bool(self._batch(batch))
+            claimed = self.name().claim(batch, self.filter, most, self.runs)
+            self._backlog = None
+            if claimed is None:
+                self._idle_since = time.monotonic()
+                return start
+            self._idle_since = None
+            if self.left is not None and not again:
                 self.left = max(0, self.left - claimed[1])
-            return {"batch": start["batch"] + 1}
+            return start | {"batch": batch}
+
+        def _is_idle(self) -> bool:
+            """Whether there was nothing a moment ago: Spark asks a hundred times a second."""
+            since = self._idle_since
+            return since is not None and self.left is None and time.monotonic() < since + IDLE
+
+        def _count(self) -> dict[str, int]:
+            """Count the messages: of an ordering group one is ready, the others wait for it."""
+            found = self.name().ask(
+                "select pgq.backlog(%s), coalesce(max(s.waiting), 0) from pgq.queue_stats s"
+                " where s.queue = %s",
+                self.queue,
+                self.queue,
+            )
+            return dict(zip(("ready", "waiting"), map(int, found[0]), strict=True))
 
         def reportLatestOffset(self) -> dict[str, int]:
-            """For the progress report: how many messages are ready behind the batch."""
-            return {"ready": self._ready()}
+            """For the progress report: how many messages are behind the batch."""
+            if self._backlog is None:
+                self._backlog = self._count()
+            return self._backlog | ({"skippedBatches": self.skipped} if self.skipped else {})
 
-        def _ready(self) -> int:
-            ((ready,),) = self.name().ask("select pgq.backlog(%s)", self.topic)
-            return int(ready)
-
-        def commit(self, end: dict[str, int]) -> None:
+        def commit(self, end: dict[str, Any]) -> None:
             self.name().finish(end["batch"])
 
         def stop(self) -> None:
@@ -300,32 +514,53 @@ if STREAMING:
         # Data
 
         def partitions(
-            self, start: dict[str, int], end: dict[str, int]
+            self, start: dict[str, Any], end: dict[str, Any]
         ) -> Sequence[InputPartition]:
             parts: list[InputPartition] = []
-            for batch in range(start["batch"] + 1, end["batch"] + 1):
+            finished = self.bind(start)
+            first = start["batch"] + 1
+            if not self.strict or self.is_free():
+                first = max(first, finished + 1)
+            for batch in range(first, end["batch"] + 1):
                 found = self._batch(batch)
                 if not found:
                     self._lost(f"batch {batch} of consumer {self.consumer!r} is lost")
                     continue
                 ((lease, size),) = found
-                count = self.slices or slices_for(size)
+                count = self.slices or slices_for(size, self.cores)
                 parts += [
                     InputPartition((batch, lease, low, high, expected, known(*about)))
                     for low, high, expected, *about in self.name().ask(LEASE_PARTS, lease, count)
                 ]
+            # Spark begins anew with a first batch that it does not know to be done.
+            again = self.initial is not None and end["batch"] <= self.initial
+            self.initial = None
+            if not parts and (again or start["batch"] < end["batch"]):
+                # Who commits it has to learn that this was done.
+                return [InputPartition((end["batch"], None, 0, 0, 0, {}))]
             return parts or [InputPartition(None)]
 
         def _batch(self, batch: int) -> list[tuple[int, int]]:
             return self.name().ask(
                 "select lease_id, size from pgq.stream_batch(%s, %s, %s)",
-                *(self.topic, self.consumer, batch),
+                self.queue,
+                self.consumer,
+                batch,
             )
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
+            return self.shape.make(self._read(partition))
+
+        def _read(self, partition: InputPartition) -> Iterator[Any]:
             if partition.value is None:
                 return
             batch, lease, low, high, expected, same = partition.value
+            _, reader = query_and_reader()
+            if reader is not None:
+                note = "select pgq.stream_read({}, {}, {}, {})"
+                note_read(self.dsn, quoted(note, self.queue, self.consumer, batch, reader))
+            if lease is None:
+                return
             found = 0
             try:
                 for records in read_lease(self.dsn, lease, low, high, self.schema, same):
@@ -346,6 +581,146 @@ if STREAMING:
                     detail="Its lease was broken or has expired; others have the messages now.",
                     hint="With failOnDataLoss=false the stream goes on without them.",
                 )
+            self.skip(what)
+
+    class PgqLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+        """A stream over all messages ever published: from the archive into the live log.
+
+        It consumes nothing, and any number of streams can read the same. The offset is the id of
+        the last message: up to it nobody can publish any more, so a range of ids is the same
+        whenever it is read.
+        """
+
+        def __init__(self, options: Options, schema: StructType) -> None:
+            self.shape = Shape(options)
+            for option in ("consumer", "subscription", "lease", "newcheckpoint", "groupruns"):
+                if options.text(option) is not None:
+                    raise OptionError(
+                        f"the option {option!r} is for streams that consume: mode 'all' does not"
+                    )
+            self.dsn = options.dsn
+            self.log = whole_log(options, self.shape.choose(schema))
+            self.topic = options.text("topic")
+            self.start = options.offset("startingoffsets", "earliest")
+            self.most = options.number("maxmessagespertrigger", N, 1, 1_000_000)
+            self.slices = options.number("numpartitions", 0, 0, 10_000)
+            self.cores = options.cores
+            self.timeout = options.span("timeout") or timedelta(minutes=1)
+            self.safe = 0  # up to this id nobody publishes any more
+            self.low = 0  # the first id of the live log
+            self.waiting: tuple[int, list[str]] | None = None  # an id, and who is publishing
+            self.last: int | None = None  # where a run ends that reads what is there now
+            self._asked = 0.0
+            self._server: Server | None = None
+
+        def __getstate__(self) -> dict[str, Any]:
+            return self.__dict__ | {"_server": None}
+
+        def server(self) -> Server:
+            if self._server is None:
+                self._server = Server(self.dsn, "pgq spark stream")
+                if self.log.filter is not None:
+                    self._server.ask(CHECK_FILTER, self.log.filter)
+            return self._server
+
+        def look(self, *, patient: bool = False) -> int:
+            """Return the id up to which the log changes no more; ask once a second at most."""
+            if not patient and time.monotonic() < self._asked + IDLE:
+                return self.safe
+            self._asked = time.monotonic()
+
+            def work(conn: Any) -> None:
+                if self.waiting is not None:
+                    high, publishers = self.waiting
+                    if patient:
+                        await_publishers(conn, high, publishers, self.timeout)
+                    publishers = [transaction for transaction, _ in running(conn, publishers)]
+                    if publishers:
+                        self.waiting = (high, publishers)
+                        return
+                    self.safe, self.waiting = high, None
+                self.low, high, publishers = safe_high(conn, self.topic)
+                if publishers:
+                    self.waiting = (high, publishers)
+                else:
+                    self.safe = high
+
+            self.server().run(work)
+            if patient and self.waiting is not None:
+                return self.look(patient=True)
+            return self.safe
+
+        def initialOffset(self) -> dict[str, int]:
+            if isinstance(self.start, int):
+                return {"id": self.start - 1}
+            if self.start == "latest":
+                return {"id": self.look(patient=True)}
+            if self.log.bounds.since is None:
+                return {"id": 0}
+            # Whoever began to publish after that has a larger id than all of the eras before.
+            ((found,),) = self.server().ask(
+                "select coalesce(max(l.up_to), 0) from (select p.up_to, lead(p.started_at) over"
+                " (order by p.era) as ended from pgq.log_parts(%s, %s) p where p.low is not null"
+                " and p.era is not null) l where l.ended <= %s",
+                2**62,
+                self.topic,
+                self.log.bounds.since,
+            )
+            return {"id": int(found)}
+
+        def getDefaultReadLimit(self) -> ReadLimit:
+            return ReadMaxRows(self.most)
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            self.last = self.look(patient=True)
+
+        def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+            last = self.look() if self.last is None else self.last
+            if last <= start["id"]:
+                return start
+            most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.most
+            begin = self._skip_gap(start["id"], last)
+            end = last if isinstance(limit, ReadAllAvailable) else min(last, begin + most)
+            return {"id": end}
+
+        def _skip_gap(self, start: int, last: int) -> int:
+            """Return the id before the next message: nobody waits for empty batches."""
+            if start >= self.low - 1:
+                return start
+            ((covered, following),) = self.server().ask(
+                "select bool_or(p.low <= %s + 1), min(p.low) from pgq.log_parts(%s, %s) p"
+                " where p.up_to > %s and p.era is not null",
+                start,
+                last,
+                self.topic,
+                start,
+            )
+            if covered:
+                return start
+            return max(start, (self.low if following is None else min(following, self.low)) - 1)
+
+        def reportLatestOffset(self) -> dict[str, int]:
+            return {"id": self.safe}
+
+        def partitions(
+            self, start: dict[str, int], end: dict[str, int]
+        ) -> Sequence[InputPartition]:
+            count = self.slices or slices_for(end["id"] - start["id"], self.cores)
+            parts = self.server().run(
+                lambda conn: self.log.plan(conn, start["id"] + 1, end["id"], count)
+            )
+            return [InputPartition(part) for part in parts] or [InputPartition(None)]
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            if partition.value is not None:
+                yield from self.shape.make(self.log.read(partition.value))
+
+        def commit(self, end: dict[str, int]) -> None:
+            pass
+
+        def stop(self) -> None:
+            if self._server is not None:
+                self._server.close()
 
 
 LETTERS: dict[str, tuple[DataType, str]] = {
@@ -366,6 +741,7 @@ class PgqDeadLetterSource(DataSource):
     """The format ``pgq_dead_letter``: the dead letters of all queues, or of one."""
 
     dsn = ""
+    cores = 0
 
     @classmethod
     def name(cls) -> str:
@@ -375,7 +751,7 @@ class PgqDeadLetterSource(DataSource):
         return StructType([StructField(name, kind) for name, (kind, _) in LETTERS.items()])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = Options(self.options, LETTER_READ, "dead letters", self.dsn)
+        options = Options(self.options, LETTER_READ, "dead letters", self.dsn, self.cores)
         return PgqDeadLetterReader(options, self.schema())
 
 
@@ -387,6 +763,7 @@ class PgqDeadLetterReader(DataSourceReader):
         self.dsn = options.text("replica") or options.dsn
         self.topic = options.text("topic")
         self.slices = options.number("numpartitions", 0, 0, 10_000)
+        self.cores = options.cores
 
     def partitions(self) -> Sequence[InputPartition]:
         with connect(self.dsn, "pgq spark plan") as conn:
@@ -395,7 +772,7 @@ class PgqDeadLetterReader(DataSourceReader):
             )
         if low is None:
             return [InputPartition(None)]
-        step = (high - low) // (self.slices or slices_for(high - low)) + 1
+        step = (high - low) // (self.slices or slices_for(high - low, self.cores)) + 1
         return [InputPartition((first, first + step)) for first in range(low, high + 1, step)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -403,7 +780,7 @@ class PgqDeadLetterReader(DataSourceReader):
             return
         columns = ", ".join(f"{where} as {name}" for name, (_, where) in LETTERS.items())
         rows = quoted(
-            "pgq.dead_letter d join pgq.queue q on q.queue_id = d.queue_id"
+            "pgq.dead_letter d join pgq._visible_queue q on q.queue_id = d.queue_id"
             " where d.dead_letter_id >= {} and d.dead_letter_id < {}",
             *partition.value,
         )

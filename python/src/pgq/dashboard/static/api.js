@@ -26,21 +26,18 @@ export function takeToken() {
 }
 
 async function ask(path, options) {
-    let answer;
     try {
-        answer = await fetch(path, { cache: "no-store", redirect: "error", ...options });
+        const answer = await fetch(path, { cache: "no-store", redirect: "error", ...options });
+        if (answer.ok) return await answer.json();
+        const value = await answer.json().catch(() => ({}));
+        throw new Failure(answer.status, value.error ?? { message: `Answer ${answer.status}` });
     } catch (error) {
-        if (error.name === "AbortError") throw error;
+        if (error instanceof Failure || error.name === "AbortError") throw error;
         throw new Failure(0, {
             message: "The server of this page does not answer.",
             hint: "Is pgq dashboard still running?",
         });
     }
-    const value = await answer.json().catch(() => ({}));
-    if (!answer.ok) {
-        throw new Failure(answer.status, value.error ?? { message: `Answer ${answer.status}` });
-    }
-    return value;
 }
 
 export function get(path, parameters = {}, signal = undefined) {

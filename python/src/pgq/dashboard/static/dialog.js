@@ -2,6 +2,7 @@
 
 import { Failure, post, token } from "./api.js";
 import { foreign, h, put } from "./dom.js";
+import { state } from "./live.js";
 
 let number = 0;
 
@@ -77,6 +78,14 @@ export function confirm({ title, text, action, danger = false, word = null }) {
     return answered(open(title, content, [no, yes], { danger }));
 }
 
+/** Ask for what a dialog's content has; without an action it only tells something. */
+export function ask(title, content, { action }) {
+    const buttons = action
+        ? [cancel({}), h("button", { value: "yes", class: "primary" }, action)]
+        : [h("button", { value: "no", class: "primary", autofocus: true }, "Close")];
+    return answered(open(title, content, buttons));
+}
+
 /** Ask for the token until it is right; false if somebody would rather not. */
 export async function askToken(why) {
     const field = h("input", {
@@ -114,15 +123,14 @@ export async function askToken(why) {
 /** Act with the token; ask for it if there is none, or if it is not right any more. */
 export async function act(path, value) {
     for (;;) {
-        if (
-            !token.get() &&
-            !(await askToken("To replay and discard, this page wants to see its token."))
-        )
+        // Mounted in an application, the page has no token: the application's login decides.
+        const needed = state.about?.token !== false;
+        if (needed && !token.get() && !(await askToken("To act, the page needs its token.")))
             return null;
         try {
-            return await post(path, value, { secret: token.get() });
+            return await post(path, value, { secret: needed ? token.get() : null });
         } catch (error) {
-            if (error.status !== 401) throw error;
+            if (error.status !== 401 || !needed) throw error;
             token.forget();
         }
     }
@@ -150,8 +158,9 @@ export function problem(error) {
 
 export function keys() {
     const rows = [
-        ["1 … 5", "go to a view"],
+        ["1 … 6", "go to a view"],
         ["/", "to the field for searching"],
+        ["← →", "in a chart: the values of a minute"],
         ["Tab, Enter, Space", "move, open, choose"],
         ["Esc", "close a question without acting"],
         ["?", "this help"],

@@ -28,6 +28,7 @@ const SHEET = [
 const WORDS = {
     "matches now": "Ready now",
     "estimated cost": "A claim costs",
+    hint: "Hint",
     advice: "Advice",
     "looks at": "Looks at",
     final: "Lanes decide",
@@ -124,11 +125,12 @@ export function view({ query }) {
         mark(null);
         area.removeAttribute("aria-invalid");
         const of = found.of === "newest" ? "newest" : "next";
+        const vain = found.tested > 0 && found.matched === 0;
         verdict.replaceChildren(
             h(
                 "p",
-                { class: "good box" },
-                h("strong", {}, "A good filter. "),
+                { class: vain ? "warn box" : "good box" },
+                h("strong", {}, vain ? "It matches nothing. " : "A good filter. "),
                 found.tested
                     ? `${count(found.matched)} of the ${of} ${count(found.tested)} messages match.`
                     : "There are no messages to try it on.",

@@ -12,6 +12,7 @@ export function count(number, exact = true) {
 }
 
 export function rate(number) {
+    if (number === null || number === undefined) return "–";
     if (!number) return "0";
     if (number < 0.1) return "<0.1";
     return number < 10 ? number.toFixed(1) : count(number);

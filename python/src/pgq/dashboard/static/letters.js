@@ -1,10 +1,12 @@
 // Dead letters: why they died, what they say, and what to do with them.
 
 import { Failure, get } from "./api.js";
-import { act, confirm, problem, toast } from "./dialog.js";
-import { foreign, h, put } from "./dom.js";
+import { problem } from "./dialog.js";
+import { foreign, h, put, seen } from "./dom.js";
 import { count, moment, plural, span } from "./format.js";
 import { state } from "./live.js";
+import { address, search } from "./search.js";
+import { canAct, perform } from "./verbs.js";
 import { chip, empty, exactly, facts, heading, queueLink, short, when, whole } from "./parts.js";
 
 const REASONS = {
@@ -67,6 +69,28 @@ function attempts(failures) {
     );
 }
 
+/** Details as they are, but texts of several lines, such as tracebacks, as they were printed. */
+function details(text) {
+    let found;
+    try {
+        found = JSON.parse(text);
+    } catch {
+        found = null; // cut off, because it is long
+    }
+    const long = Object.entries(found ?? {}).filter(
+        ([, value]) => typeof value === "string" && value.trim().includes("\n"),
+    );
+    for (const [name] of long) delete found[name];
+    const rest = long.length ? JSON.stringify(found, null, 4) : text;
+    return [
+        rest !== "{}" && h("pre", { tabindex: "0", "aria-label": "details" }, foreign(rest)),
+        long.map(([name, value]) => [
+            h("h3", {}, foreign(name)),
+            h("pre", { tabindex: "0", "aria-label": seen(name) }, foreign(value)),
+        ]),
+    ];
+}
+
 function whatItIs(row) {
     return [
         h(
@@ -80,8 +104,7 @@ function whatItIs(row) {
                       foreign(row.error),
                   )
                 : h("p", { class: "faint" }, "Nobody has said why."),
-            row.details &&
-                h("pre", { tabindex: "0", "aria-label": "details" }, foreign(row.details)),
+            row.details && details(row.details),
             h("h3", {}, "Attempts"),
             attempts(row.failures),
         ),
@@ -114,7 +137,7 @@ export function view({ query }) {
     let rows = [];
     let known = null; // how many there were when the list was made
     const chosen = new Map();
-    const select = h("select", { "aria-label": "Queue", id: "search" });
+    const select = h("select", { "aria-label": "Queue" });
     const causes = h("ol", { class: "causes card" });
     const causesTitle = h("h2", {}, "Why");
     const list = h("ul", { class: "letters plain" });
@@ -134,6 +157,21 @@ export function view({ query }) {
     );
     const replayAll = button("Replay all", "", () => moveAll("replay"));
     const discardAll = button("Discard all", "", () => moveAll("discard"));
+    const here = (changes) => address("#/letters", query, changes);
+    // By cause, by what was looked for, or all of a queue.
+    const cause = query.get("reason") && {
+        queue,
+        reason: query.get("reason"),
+        error: query.get("error"),
+    };
+    let found = { filter: null, cause: null };
+    const narrowed = h(
+        "p",
+        { class: "line", hidden: !cause },
+        "Only those that died of ",
+        cause && (cause.error ? foreign(cause.error, { class: "mono" }) : reason(cause.reason)),
+        h("a", { href: here({ reason: null, error: null }) }, "Show all"),
+    );
     const tools = h(
         "div",
         { class: "toolbar acts", role: "group", "aria-label": "What to do with them" },
@@ -148,87 +186,38 @@ export function view({ query }) {
     const readonly = h(
         "p",
         { class: "faint" },
-        "Read-only. To replay and discard, start it with: pgq dashboard --allow-writes",
+        "Read-only. To replay and discard, start the page with: pgq dashboard --allow-writes",
     );
 
     function showTools() {
-        const writes = Boolean(state.about?.writes);
+        const writes = canAct();
+        const text = query.get("find") && (query.get("by") ?? "text") === "text";
         tools.hidden = !writes || !rows.length;
         readonly.hidden = writes || !rows.length || !state.about;
         replayChosen.disabled = discardChosen.disabled = !chosen.size;
         put(said, chosen.size ? `${count(chosen.size)} chosen` : "");
         all.checked = rows.length > 0 && chosen.size === rows.length;
         all.indeterminate = chosen.size > 0 && chosen.size < rows.length;
-        replayAll.hidden = discardAll.hidden = !queue;
+        // A text is no filter: only what was chosen can be acted upon.
+        replayAll.hidden = discardAll.hidden = !queue || Boolean(text);
         for (const box of list.querySelectorAll("input[type=checkbox]")) box.hidden = !writes;
-    }
-
-    async function send(what, name, body) {
-        const done = await act(`api/${what}`, { queue: name, ...body });
-        if (!done) return false;
-        toast(
-            `${plural(done.count, "dead letter")} of ${foreign(name).textContent} ${what === "replay" ? "replayed" : "discarded"}`,
-        );
-        return true;
-    }
-
-    async function attempt(work) {
-        try {
-            if (await work()) await load();
-        } catch (error) {
-            if (!(error instanceof Failure)) throw error;
-            trouble.replaceChildren(problem(error));
-            trouble.scrollIntoView({ block: "nearest" });
-        }
     }
 
     async function move(what, letters) {
         const names = [...new Set(letters.map((row) => row.queue))];
-        const where =
-            names.length === 1 ? ["of ", foreign(names[0])] : [`of ${names.length} queues`];
-        const yes = await confirm({
-            title:
-                what === "replay"
-                    ? `Replay ${plural(letters.length, "dead letter")}?`
-                    : `Discard ${plural(letters.length, "dead letter")}?`,
-            text: h(
-                "span",
-                {},
-                what === "replay" ? "They go back into the queue " : "They are deleted for good ",
-                where,
-                what === "replay" ? " with all their attempts." : ".",
-            ),
-            action: what === "replay" ? "Replay" : "Discard",
-            danger: what === "discard",
-        });
-        if (!yes) return;
-        await attempt(async () => {
-            for (const name of names) {
-                const ids = letters.filter((row) => row.queue === name).map((row) => row.id);
-                if (!(await send(what, name, { ids }))) return false;
-            }
-            return true;
-        });
+        const bodies = names.map((name) => ({
+            queue: name,
+            ids: letters.filter((row) => row.queue === name).map((row) => row.id),
+        }));
+        if (await perform(what, bodies)) await load();
     }
 
     async function moveAll(what) {
-        const there = state.news?.queues.find((row) => row.queue === queue);
-        const size = there ? count(there.dead, there.exact) : "all";
-        const yes = await confirm({
-            title: what === "replay" ? "Replay all of them?" : "Discard all of them?",
-            text: h(
-                "span",
-                {},
-                `${size} dead letters of `,
-                foreign(queue),
-                what === "replay" ? " go back into the queue." : " are deleted for good.",
-                " At most 10,000 at a time, the oldest first.",
-            ),
-            action: what === "replay" ? "Replay all" : "Discard all",
-            danger: what === "discard",
-            word: what === "discard" ? queue : null,
-        });
-        if (yes) await attempt(() => send(what, queue, { all: true }));
+        const body = { queue, filter: found.filter, cause: found.cause };
+        const everything = !found.filter && !found.cause;
+        if (everything) body.all = true;
+        const word = everything && what === "discard" ? queue : null;
+        if (await perform(what, body, { word })) await load();
     }
 
     function letter(row) {
@@ -240,7 +229,7 @@ export function view({ query }) {
         const box = h("input", {
             type: "checkbox",
             "aria-label": `Choose message ${row.id}`,
-            hidden: !state.about?.writes,
+            hidden: !canAct(),
         });
         const open = h(
             "button",
@@ -284,7 +273,7 @@ export function view({ query }) {
                         h("a", { href: `#/message/${row.id}` }, "Its history"),
                         queueLink(row.queue),
                         h("span", { class: "push" }),
-                        state.about?.writes && [
+                        canAct() && [
                             button("Discard", "danger", () => move("discard", [row])),
                             button("Replay", "primary", () => move("replay", [row])),
                         ],
@@ -297,12 +286,12 @@ export function view({ query }) {
         return h("li", { class: "letter card" }, box, h("div", { class: "grow" }, open, detail));
     }
 
-    function showCauses(found, of) {
-        const most = Math.max(...found.map((row) => row.size), 1);
-        const total = found.reduce((sum, row) => sum + row.size, 0);
+    function showCauses(all, of) {
+        const most = Math.max(...all.map((row) => row.size), 1);
+        const total = all.reduce((sum, row) => sum + row.size, 0);
         put(causesTitle, total >= of ? `Why the newest ${count(of)} died` : "Why they died");
         causes.replaceChildren(
-            ...found.map((row) => {
+            ...all.map((row) => {
                 const bar = h("i", {});
                 bar.style.inlineSize = `${(100 * row.size) / most}%`;
                 return h(
@@ -311,8 +300,11 @@ export function view({ query }) {
                     h("b", { class: "number" }, count(row.size)),
                     h("span", { class: "bar-line", "aria-hidden": "true" }, bar),
                     h(
-                        "span",
-                        { class: "clip" },
+                        "a",
+                        {
+                            class: "clip",
+                            href: here({ queue: row.queue, reason: row.reason, error: row.error }),
+                        },
                         row.error
                             ? foreign(row.error)
                             : h("span", { class: "faint" }, "nobody has said why"),
@@ -327,17 +319,16 @@ export function view({ query }) {
                 );
             }),
         );
-        causesTitle.hidden = causes.hidden = !found.length;
+        causesTitle.hidden = causes.hidden = !all.length || Boolean(cause);
     }
 
     async function load(older = false) {
         const last = rows.at(-1);
         list.setAttribute("aria-busy", "true");
         try {
-            const found = await get(
-                "api/letters",
-                older ? { queue, before: last.before, number: last.number } : { queue },
-            );
+            const wanted = { queue, ...cause, by: query.get("by"), find: query.get("find") };
+            const page = older ? { before: last.before, number: last.number } : {};
+            found = await get("api/letters", { ...wanted, ...page });
             trouble.replaceChildren();
             if (!older) {
                 rows = [];
@@ -369,9 +360,7 @@ export function view({ query }) {
     more.addEventListener("click", () => load(true));
     fresh.addEventListener("click", () => load());
     select.addEventListener("change", () => {
-        location.hash = select.value
-            ? `#/letters?queue=${encodeURIComponent(select.value)}`
-            : "#/letters";
+        location.hash = here({ queue: select.value || null, reason: null, error: null });
     });
     none.hidden = true;
     load();
@@ -382,6 +371,10 @@ export function view({ query }) {
             "div",
             {},
             heading("Dead letters", select),
+            search(query, (wanted) => {
+                location.hash = here(wanted);
+            }),
+            narrowed,
             trouble,
             causesTitle,
             causes,

@@ -11,7 +11,7 @@ export const state = {
 };
 
 const listeners = new Set();
-const MOST_POINTS = 150;
+const MOST_POINTS = 210;
 const LEAVE = 10_000;
 let source = null;
 let retry = null;
@@ -59,8 +59,7 @@ export function connect() {
     source?.close();
     source = new EventSource("api/events");
     source.addEventListener("past", (event) => {
-        const { past } = JSON.parse(event.data);
-        state.past = new Map(Object.entries(past));
+        state.past = new Map(Object.entries(JSON.parse(event.data)));
         // Who is asked may have been started anew, with other rights.
         get("api/about").then(
             (about) => {

@@ -4,9 +4,14 @@ import { Failure, get } from "./api.js";
 import { problem } from "./dialog.js";
 import { foreign, h } from "./dom.js";
 import { span } from "./format.js";
-import { empty, exactly, facts, heading, queueLink, whole } from "./parts.js";
+import { exactly, facts, heading, queueLink, whole } from "./parts.js";
 
 const EVENTS = {
+    cancel: ["Cancelled", "bad"],
+    purge: ["Purged", "bad"],
+    move: ["Moved", "flow"],
+    arrive: ["Arrived", "flow"],
+    reschedule: ["Rescheduled", "flow"],
     publish: ["Published", "start"],
     claim: ["Claimed", "flow"],
     ack: ["Acknowledged: done", "good"],
@@ -75,7 +80,7 @@ export function view({ id }) {
         id: "search",
         "aria-label": "Number of a message",
         placeholder: "Number of a message",
-        value: id ?? "",
+        value: id,
         required: true,
     });
     const result = h("div", {});
@@ -155,15 +160,9 @@ export function view({ id }) {
             result.removeAttribute("aria-busy");
         }
     }
-    if (id) load(id);
-    else
-        result.append(
-            empty(
-                "Every message has a number: publish returns it, consumers see it, dead letters show it.",
-            ),
-        );
+    load(id);
     return {
-        title: id ? `Message ${id}` : "Message",
-        element: h("div", {}, heading(id ? `Message ${id}` : "Message"), form, result),
+        title: `Message ${id}`,
+        element: h("div", {}, heading(`Message ${id}`), form, result),
     };
 }

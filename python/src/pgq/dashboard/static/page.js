@@ -6,22 +6,32 @@ import { foreign, h, put } from "./dom.js";
 import { count, span } from "./format.js";
 import { connect, listen, now, state } from "./live.js";
 import * as filter from "./filter.js";
-import * as flight from "./flight.js";
+import * as consumers from "./consumers.js";
 import * as letters from "./letters.js";
 import * as message from "./message.js";
+import * as messages from "./messages.js";
 import * as queue from "./queue.js";
 import * as queues from "./queues.js";
+import * as schedules from "./schedules.js";
 
 const ROUTES = [
     [/^$/, "queues", queues, () => ({})],
     [/^queue\/(.+)$/, "queues", queue, (found) => ({ name: decodeURIComponent(found[1]) })],
-    [/^flight$/, "flight", flight, () => ({})],
+    [/^messages$/, "messages", messages, () => ({})],
+    [/^consumers$/, "consumers", consumers, () => ({})],
     [/^letters$/, "letters", letters, () => ({})],
     [/^filter$/, "filter", filter, () => ({})],
-    [/^message$/, "message", message, () => ({})],
-    [/^message\/(\d+)$/, "message", message, (found) => ({ id: found[1] })],
+    [/^schedules$/, "schedules", schedules, () => ({})],
+    [/^message\/(\d+)$/, "messages", message, (found) => ({ id: found[1] })],
 ];
-const KEYS = { 1: "#/", 2: "#/flight", 3: "#/letters", 4: "#/filter", 5: "#/message" };
+const KEYS = {
+    1: "#/",
+    2: "#/messages",
+    3: "#/consumers",
+    4: "#/letters",
+    5: "#/schedules",
+    6: "#/filter",
+};
 
 const main = document.getElementById("main");
 const byId = (id) => document.getElementById(id);
@@ -105,7 +115,7 @@ function refresh() {
             : "";
         const mode = byId("mode");
         mode.hidden = false;
-        put(mode, about.standby ? "standby" : about.writes ? "can act" : "read-only");
+        put(mode, about.standby ? "standby" : about.writes ? "read/write" : "read-only");
         mode.className = `chip ${about.writes && !about.standby ? "warn" : ""}`;
     }
     const dead = news?.queues.reduce((sum, row) => sum + row.dead, 0) ?? 0;

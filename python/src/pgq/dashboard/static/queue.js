@@ -1,30 +1,13 @@
-// One queue: the last minutes in large, its policy, who it listens to, what comes next.
+// One queue: the last hours, its policy and limits, who it listens to, what comes next.
 
 import { get } from "./api.js";
+import { chart } from "./chart.js";
 import { foreign, h, keep, put } from "./dom.js";
 import { problem } from "./dialog.js";
 import { count, rate, span } from "./format.js";
 import { now } from "./live.js";
 import { chip, empty, facts, heading, messageLink, short, when } from "./parts.js";
-import { spark } from "./spark.js";
-
-function chart(label, lines, names) {
-    const value = h("b", {});
-    const line = spark({ label, lines, height: 60, area: lines.length === 1 });
-    const element = h(
-        "figure",
-        { class: "chart" },
-        h("figcaption", {}, h("span", {}, label), value),
-        line.element,
-        names &&
-            h(
-                "p",
-                { class: "legend" },
-                names.map((name, index) => h("span", { class: lines[index] }, name)),
-            ),
-    );
-    return { element, value, line };
-}
+import { canAct, askQueue, verbButton } from "./verbs.js";
 
 function policy(row) {
     if (!row) return h("p", { class: "faint" }, "Its policy is for the owner of pgq to see.");
@@ -43,13 +26,80 @@ function policy(row) {
     ]);
 }
 
+function limits(row) {
+    if (!row) return [];
+    return [
+        h(
+            "section",
+            { class: "card" },
+            h("h2", {}, "Limits"),
+            facts([
+                ["In flight", row.max_leased && `${row.leased} of ${row.max_leased}`],
+                ["Rate", row.rate && `${row.rate}, burst ${row.burst}; ${row.tokens} now`],
+                ["In flight per lane", row.lane_max_leased && String(row.lane_max_leased)],
+                ["Rate per lane", row.lane_rate && `${row.lane_rate}, burst ${row.lane_burst}`],
+                ["Fair", row.fair ? "lanes take turns" : "no"],
+            ]),
+        ),
+    ];
+}
+
 export function view({ name }) {
+    const one = (label, name, kind) => chart({ label, lines: [{ name, kind }], format: rate });
     const charts = {
-        ready: chart("Ready", ["a"]),
-        oldest: chart("Oldest waits for", ["c"]),
-        flow: chart("Each second", ["a", "b"], ["published", "acknowledged"]),
-        failed: chart("Failed each second", ["d"]),
+        ready: one("Ready", "ready", "a"),
+        flow: chart({
+            label: "In and done per minute",
+            lines: [
+                { name: "in", kind: "a" },
+                { name: "done", kind: "b" },
+            ],
+            format: rate,
+        }),
+        failed: one("Failed per minute", "failed", "d"),
+        dead: one("Dead letters", "dead", "c"),
     };
+    let hours = 1;
+    let minutes = [];
+    let shown = null;
+    const ranges = h(
+        "div",
+        { class: "tabs", role: "group", "aria-label": "Time" },
+        [1, 3, 12].map((each) =>
+            h(
+                "button",
+                {
+                    type: "button",
+                    "aria-pressed": String(each === hours),
+                    onclick: (event) => {
+                        hours = each;
+                        for (const other of event.target.parentElement.children)
+                            other.setAttribute("aria-pressed", String(other === event.target));
+                        load();
+                    },
+                },
+                `${each} h`,
+            ),
+        ),
+    );
+    async function load() {
+        try {
+            ({ minutes } = await get("api/traffic", { queue: name, hours }));
+        } catch (error) {
+            minutes = []; // the view says elsewhere what is wrong
+        }
+        if (shown) update(shown);
+    }
+    load();
+    const again = setInterval(load, 60_000);
+    const oldest = h("span", { class: "faint" });
+    const purge = verbButton("Purge", "purge", { queue: name, all: true }, { kind: "danger", word: name });
+    const pause = verbButton("Pause", "pause", { queue: name });
+    const resume = verbButton("Resume", "resume", { queue: name }, { kind: "primary" });
+    const move = verbButton("Move messages", "move", async () => {
+        const to = await askQueue(name);
+        return to === null ? null : { queue: name, to, all: true };
+    });
     const state = h("span", { class: "signs" });
     const findings = h("ul", { class: "findings", "aria-label": "What needs attention" });
     const coming = h("div", { "aria-busy": "true" });
@@ -60,6 +110,7 @@ export function view({ name }) {
             coming.removeAttribute("aria-busy");
             about.append(
                 h("section", { class: "card" }, h("h2", {}, "Policy"), policy(found.policy)),
+                ...limits(found.limits),
                 h(
                     "section",
                     { class: "card" },
@@ -114,20 +165,37 @@ export function view({ name }) {
         (error) => coming.replaceChildren(problem(error)),
     );
 
-    function update({ news, past }) {
+    /** Whole minutes as they were counted, then what has been seen since. */
+    function series(field, index, factor) {
+        const last = minutes.at(-1)?.at ?? 0;
+        const live = (shown.past.get(name) ?? []).filter(([at]) => at > last + 60);
+        const value = (number) => (number === null ? null : number * factor);
+        return [
+            ...minutes.map((row) => [row.at + 60, row[field]]),
+            ...live.map((point) => [point[0], value(point[index])]),
+        ];
+    }
+
+    function update(latest) {
+        shown = latest;
+        const { news } = latest;
         const row = news?.queues.find(({ queue }) => queue === name);
         if (!row) return;
-        const points = past.get(name) ?? [];
         const end = now();
-        const series = (index) => points.map((point) => [point[0], point[index]]);
-        put(charts.ready.value, count(row.ready, row.exact));
-        charts.ready.line.update([series(1)], end, (value) => count(value));
-        put(charts.oldest.value, span(row.oldest));
-        charts.oldest.line.update([series(2)], end, span);
-        put(charts.flow.value, `${rate(row.published)} / ${rate(row.acked)}`);
-        charts.flow.line.update([series(3), series(4)], end, rate);
-        put(charts.failed.value, rate(row.failed));
-        charts.failed.line.update([series(5)], end, rate);
+        const perMinute = (number) => (number === null ? "–" : rate(number * 60));
+        charts.ready.update([series("ready", 1, 1)], end, hours, count(row.ready, row.exact));
+        charts.flow.update(
+            [series("received", 3, 60), series("acked", 4, 60)],
+            end,
+            hours,
+            `${perMinute(row.published)} / ${perMinute(row.acked)}`,
+        );
+        charts.failed.update([series("failed", 5, 60)], end, hours, perMinute(row.failed));
+        charts.dead.update([series("dead", 6, 1)], end, hours, count(row.dead));
+        put(oldest, row.oldest === null ? "" : `the oldest waits for ${span(row.oldest)}`);
+        for (const button of [purge, pause, resume, move]) button.hidden = !canAct();
+        pause.hidden ||= row.paused;
+        resume.hidden ||= !row.paused;
         const words = [row.paused && "paused", row.mode === "archive" && "archive"].filter(Boolean);
         if (state.textContent !== words.join(""))
             state.replaceChildren(...words.map((word) => chip(word, "warn")));
@@ -150,11 +218,22 @@ export function view({ name }) {
     }
     return {
         title: name,
+        close: () => clearInterval(again),
         element: h(
             "div",
             {},
-            heading(foreign(name), state),
+            heading(foreign(name), state, oldest),
             findings,
+            h(
+                "div",
+                { class: "toolbar" },
+                ranges,
+                h("span", { class: "push" }),
+                resume,
+                pause,
+                move,
+                purge,
+            ),
             h(
                 "div",
                 { class: "charts" },
@@ -163,9 +242,10 @@ export function view({ name }) {
             h(
                 "p",
                 { class: "links" },
+                h("a", { href: link("messages") }, "Messages"),
                 h("a", { href: link("letters") }, "Dead letters"),
                 h("a", { href: link("filter") }, "Try a filter"),
-                h("a", { href: "#/flight" }, "In flight"),
+                h("a", { href: "#/consumers" }, "Consumers"),
             ),
             about,
             h("section", {}, h("h2", {}, "Next to be delivered"), coming),

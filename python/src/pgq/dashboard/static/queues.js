@@ -5,6 +5,7 @@ import { count, rate, span } from "./format.js";
 import { now } from "./live.js";
 import { chip, empty, heading } from "./parts.js";
 import { spark } from "./spark.js";
+import { canAct, verbButton } from "./verbs.js";
 
 const ORDERS = {
     worst: (a, b, level) => level(b) - level(a) || a.queue.localeCompare(b.queue),
@@ -17,9 +18,14 @@ const MOST_FINDINGS = 12;
 let wanted = "";
 let order = "worst";
 
-function finding() {
+// Findings that have a cure which is a verb of the page.
+const CURES = { paused: ["Resume", "resume"] };
+
+function finding(first) {
     const where = h("a", {});
     const text = h("span", {});
+    const [words, verb] = CURES[first.kind] ?? [];
+    const cure = verb ? verbButton(words, verb, { queue: first.queue }) : null;
     const element = h(
         "li",
         {},
@@ -27,21 +33,28 @@ function finding() {
         where,
         " ",
         text,
+        " ",
+        cure,
     );
     return {
         element,
         update(item) {
+            if (cure) cure.hidden = !canAct();
             element.className = item.level;
+            element.title = item.cure ?? "";
             const targets = {
-                dead: `#/letters?queue=${encodeURIComponent(item.queue)}`,
-                expired: "#/flight",
-                endless: "#/flight",
+                dead_letters: `#/letters?queue=${encodeURIComponent(item.queue)}`,
+                dead_letters_rising: `#/letters?queue=${encodeURIComponent(item.queue)}`,
+                lease_expired: "#/consumers",
+                lease_endless: "#/consumers",
+                lease_long: "#/consumers",
+                schedule_fails: "#/schedules",
+                schedule_missed: "#/schedules",
             };
-            where.setAttribute(
-                "href",
-                targets[item.kind] ?? `#/queue/${encodeURIComponent(item.queue)}`,
-            );
-            if (where.textContent !== item.queue) where.replaceChildren(foreign(item.queue));
+            const name = item.queue ?? "database";
+            const home = item.queue ? `#/queue/${encodeURIComponent(item.queue)}` : "#/";
+            where.setAttribute("href", targets[item.kind] ?? home);
+            if (where.textContent !== name) where.replaceChildren(foreign(name));
             put(text, foreign(item.text).textContent);
         },
     };
@@ -62,8 +75,10 @@ function line(row, past) {
     const oldest = h("b", {});
     const flow = h("b", {});
     const failed = h("span", {});
-    const leased = h("span", {});
-    const later = h("span", {});
+    const list = (state) =>
+        h("a", { href: `#/messages?queue=${encodeURIComponent(name)}&state=${state}` });
+    const leased = list("leased");
+    const later = list("scheduled");
     const dead = h("a", { href: `#/letters?queue=${encodeURIComponent(name)}` });
     const readyLine = spark({ label: "ready" });
     const ageLine = spark({ label: "age of the oldest", lines: ["c"] });
@@ -83,7 +98,7 @@ function line(row, past) {
         number("In / done per s", flow, flowLine.element),
         number("Failed per s", failed),
         number("In flight", leased),
-        number("Later", later),
+        number("Scheduled", later),
         number("Dead", dead),
     );
     let kind = null;
@@ -110,7 +125,11 @@ function line(row, past) {
             put(flow, `${rate(item.published)} / ${rate(item.acked)}`);
             put(failed, rate(item.failed));
             put(leased, count(item.leased, item.exact));
-            put(later, count(item.scheduled + item.waiting, item.exact));
+            put(
+                later,
+                count(item.scheduled, item.exact) +
+                    (item.waiting ? ` + ${count(item.waiting, item.exact)}` : ""),
+            );
             put(dead, count(item.dead, item.exact));
             for (const [cell, value] of [
                 [ready, item.ready],
@@ -183,11 +202,11 @@ export function view() {
         "In / done per s",
         "Failed per s",
         "In flight",
-        "Later",
+        "Scheduled",
         "Dead",
     ];
     const titles = {
-        Later: "Delayed, waiting for a retry, or for their turn in an ordering group",
+        Scheduled: "Delayed or waiting for a retry, + waiting for their turn in an ordering group",
         Oldest: "How long the oldest ready message waits",
     };
     const table = h(
@@ -218,7 +237,7 @@ export function view() {
         keep(
             found,
             findings.slice(0, MOST_FINDINGS),
-            (item) => JSON.stringify([item.kind, item.queue, item.who]),
+            (item) => JSON.stringify([item.kind, item.queue, item.cure]),
             finding,
         );
         others.hidden = findings.length <= MOST_FINDINGS;
@@ -229,7 +248,10 @@ export function view() {
             const sum = queues.reduce((total, row) => total + row[name], 0);
             const exact =
                 queues.every((row) => row.exact) || !["ready", "leased", "dead"].includes(name);
-            put(value, name === "published" || name === "acked" ? rate(sum) : count(sum, exact));
+            const known = queues.every((row) => row[name] !== null);
+            if (name === "published" || name === "acked")
+                put(value, known ? rate(sum) : queues.some((row) => row[name] !== null) ? `≥ ${rate(sum)}` : "–");
+            else put(value, count(sum, exact));
         }
         toggle(
             figures.dead.value,

@@ -1,8 +1,8 @@
-// A line of the last minutes, without axes: whether it grows is all that it tells.
+// A line of the last hour, without axes: whether it grows is all that it tells.
 
 import { svg } from "./dom.js";
 
-const WINDOW = 300;
+const WINDOW = 3600;
 const SHORTEST = 10;
 const WIDTH = 120;
 
@@ -40,10 +40,13 @@ export function spark({ height = 26, lines = ["a"], area = true, label }) {
         element,
         /** Each series is a list of [time, value]. */
         update(series, end, words) {
-            const recent = series.map((points) => points.filter(([at]) => at >= end - WINDOW));
+            // Some values have no past in the database: their line begins with the first one.
+            const known = series[0].find(([at, value]) => at >= end - WINDOW && value !== null);
+            const from = known?.[0] ?? end - WINDOW;
+            const recent = series.map((points) => points.filter(([at]) => at >= from));
             const values = recent.flat().map(([, value]) => value ?? 0);
             const top = Math.max(...values, 1e-9);
-            // Five minutes, or as much as there is of them.
+            // An hour, or as much as there is of it.
             const length = Math.min(Math.max(end - (recent[0][0]?.[0] ?? end), SHORTEST), WINDOW);
             const x = (at) => (WIDTH * (1 - (end - at) / length)).toFixed(1);
             recent.forEach((points, index) => {
@@ -67,7 +70,7 @@ export function spark({ height = 26, lines = ["a"], area = true, label }) {
                 );
             }
             const told = first
-                ? `${label}, last minutes: from ${words(first[1])} to ${words(last[1])}`
+                ? `${label}, last hour: from ${words(first[1])} to ${words(last[1])}`
                 : label;
             element.setAttribute("aria-label", told);
         },

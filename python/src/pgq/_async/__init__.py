@@ -1,0 +1,1 @@
+"""The client, consumers, publishers and transports, for asyncio."""

@@ -1,0 +1,244 @@
+"""Publishing to several transports at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from pgq._async.transport import AsyncPublishes, AsyncTransport
+from pgq._shared.aio import caller
+from pgq._shared.log import log, reason
+from pgq.errors import PublishFailed
+from pgq.message import Draft
+from pgq.payloads.serializers import Payloads
+from pgq.transports.counters import Counters
+from pgq.transports.environment import configured_transports
+
+__all__ = ["AsyncMultiPublisher"]
+
+
+class AsyncMultiPublisher:
+    """Publishes each message to all transports.
+
+    A transport that fails is logged and counted, and does not stop the others. `PublishFailed` is
+    raised if all transports fail, or a required one. Transports can be added and removed at any
+    time.
+
+    A transport that batches stores messages later. If it is required, or if no other transport has
+    stored the message, it stores the message at once. If a batch is refused later and no transport
+    has stored it, `publish`, `flush` or `close` raises the error.
+
+    All copies of a message have the same headers ``uuid`` and ``published_at``, unless the caller
+    gives others. Transports that choose ids and times derive them from these headers.
+
+    :param transports: one or several, each with a method `publish`.
+    :param required: transports that must store a message; else `publish` raises.
+    """
+
+    def __init__(
+        self,
+        transports: AsyncPublishes | Sequence[AsyncPublishes],
+        *,
+        required: Sequence[AsyncPublishes] = (),
+    ) -> None:
+        several = transports if isinstance(transports, Sequence) else [transports]
+        self._lock = threading.Lock()
+        self._opened: list[Any] = []
+        #: For each transport, how many messages it has stored and how many it has refused.
+        self.counters: list[Counters] = []
+        for transport in several:
+            self.add(transport, required=any(transport is other for other in required))
+        if len(required) != sum(counter.required for counter in self.counters):
+            raise ValueError("what is required has to be among the transports")
+
+    @classmethod
+    async def configured(
+        cls, environment: str | None = None, path: str | Path | None = None
+    ) -> Self:
+        """Return a publisher to the transports of an environment.
+
+        See `pgq.transports.environment.configured_transports`.
+        """
+        publisher = cls([])
+        try:
+            for configured in configured_transports(environment, path):
+                transport: Any
+                if configured.config is None:
+                    transport = configured.open()
+                    publisher._opened.append(transport)
+                else:
+                    transport = AsyncTransport(configured.config)
+                    publisher._opened.append(transport)
+                    # A transport that is not required may be unreachable now.
+                    await transport.connect(wait=configured.required)
+                publisher.add(transport, required=configured.required)
+        except BaseException:
+            await publisher.close()
+            raise
+        return publisher
+
+    def add(self, transport: AsyncPublishes, *, required: bool = False) -> None:
+        """Add a transport."""
+        with self._lock:
+            self.counters = [*self.counters, Counters(transport, required)]
+
+    def remove(self, transport: AsyncPublishes) -> None:
+        """Remove a transport."""
+        with self._lock:
+            self.counters = [
+                counter for counter in self.counters if counter.transport is not transport
+            ]
+
+    async def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        headers: dict[str, Any] | None = None,
+        serializer: str | None = None,
+        **options: Any,
+    ) -> list[Any]:
+        """Publish a message; return what each transport returns, or the exception it raised."""
+        payload, headers = Payloads().prepared(topic, payload, headers, serializer)
+        draft = Draft(topic=topic, payload=payload, headers=_stamped(headers), **options)
+        given = {"headers": draft.headers, **options}
+        counters = self.counters
+        results: dict[int, Any] = {}
+        # Batching transports come last: they store a message at once if no other one has.
+        for index, counter in enumerate(counters):
+            if not counter.batches:
+                results[index] = await self._publish(counter, "publish_now", draft, given)
+        alone = bool(results) and all(isinstance(one, Exception) for one in results.values())
+        for index, counter in enumerate(counters):
+            if counter.batches:
+                how = "publish_now" if alone else "publish"
+                results[index] = await self._publish(counter, how, draft, given)
+        missed = [
+            results[index]
+            for index, counter in enumerate(counters)
+            if counter.required and isinstance(results[index], Exception)
+        ]
+        errors = [result for result in results.values() if isinstance(result, Exception)]
+        if len(errors) == len(counters):
+            missed = errors or [LookupError("no transport")]
+        if missed:
+            raise PublishFailed(missed[-1], [draft])
+        return [results[index] for index in range(len(counters))]
+
+    async def _publish(
+        self, counter: Counters, how: str, draft: Draft, given: dict[str, Any]
+    ) -> Any:
+        """Return what a transport returns, or the exception it raised."""
+        transport = counter.transport
+        publish = caller(getattr(transport, how, None) or transport.publish)
+        stored = how == "publish_now"
+        try:
+            try:
+                result = await publish(draft.topic, draft.payload, **given)
+            except PublishFailed as error:
+                if stored:
+                    raise
+                # The error is of an earlier batch, which the transport has counted.
+                self._tell(counter, error, draft.topic)
+                result = await publish(draft.topic, draft.payload, **given)
+        except Exception as error:
+            self._tell(counter, error, draft.topic)
+            counter.count(error)
+            return error
+        if stored:
+            counter.count(None)
+        return result
+
+    async def flush(self) -> None:
+        """Let batching transports store what waits; raise if no transport has stored it."""
+        batching = [counter for counter in self.counters if counter.batches]
+        self._raise_lost(batching, await self._flush(batching))
+
+    async def close(self) -> None:
+        """Publish what waits, and close what `configured` has opened.
+
+        Raises if a required transport fails, or if no transport has stored what waited.
+        """
+        opened, self._opened = self._opened, []
+        batching = [counter for counter in self.counters if counter.batches]
+        # A transport publishes what waits when it is closed.
+        mine = [counter for counter in batching if not _among(counter.transport, opened)]
+        errors = await self._flush(mine)
+        missed: Exception | None = None
+        for transport in opened:
+            try:
+                if isinstance(transport, AsyncTransport):
+                    await transport.disconnect()
+                elif hasattr(transport, "close"):
+                    await caller(transport.close)()
+            except Exception as error:
+                log(
+                    "ERROR",
+                    "transport_not_closed",
+                    "closing %s failed: %s",
+                    type(transport).__name__,
+                    reason(error),
+                    transport=type(transport).__name__,
+                )
+                for counter in self.counters:
+                    if counter.transport is transport:
+                        counter.error = error
+                        errors[id(counter)] = error
+                        missed = error if counter.required else missed
+        if missed is not None:
+            raise missed
+        self._raise_lost(batching, errors)
+
+    async def _flush(self, counters: list[Counters]) -> dict[int, Exception]:
+        errors: dict[int, Exception] = {}
+        for counter in counters:
+            try:
+                await caller(counter.transport.flush)()
+            except Exception as error:
+                self._tell(counter, error)
+                errors[id(counter)] = error
+        return errors
+
+    def _raise_lost(self, batching: list[Counters], errors: dict[int, Exception]) -> None:
+        """Raise if there are only transports that batch, and all of them have failed."""
+        found = [errors[id(counter)] for counter in batching if id(counter) in errors]
+        if found and len(found) == len(self.counters):
+            raise found[-1]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _tell(self, counter: Counters, error: Exception, topic: str | None = None) -> None:
+        counter.error = error
+        log(
+            "ERROR",
+            "transport_failed",
+            "publishing to %s failed: %s",
+            type(counter.transport).__name__,
+            reason(error),
+            topic=topic,
+            transport=type(counter.transport).__name__,
+        )
+
+
+def _among(transport: Any, others: list[Any]) -> bool:
+    return any(transport is other for other in others)
+
+
+def _stamped(headers: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the headers with an id and a time that all copies have."""
+    now = datetime.now(UTC).isoformat()
+    return {"uuid": str(uuid4()), "published_at": now, **(headers or {})}

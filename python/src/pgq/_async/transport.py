@@ -1,0 +1,227 @@
+"""Transports: a fallback for errors, and a client from one configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Protocol, Self, Unpack
+
+import psycopg
+
+from pgq._async.batch import AsyncBatch
+from pgq._async.client_pooled import AsyncPooledClient
+from pgq._async.consumer import AsyncConsumer
+from pgq._async.publisher import AsyncPublisher
+from pgq._shared.aio import caller
+from pgq._shared.transient import is_transient
+from pgq.errors import CircuitOpen, PgqError
+from pgq.filters import Filter
+from pgq.message import Draft, Message
+from pgq.options import QueuePolicy, StreamOptions
+from pgq.transports.breaker import CircuitBreaker
+from pgq.transports.config import TransportConfig
+from pgq.transports.registry import is_database, open_transport
+
+__all__ = ["AsyncFallback", "AsyncPublishes", "AsyncTransport", "create_transport_async"]
+
+
+class AsyncPublishes(Protocol):
+    """An object with a method `publish`: a client, a publisher, or your own."""
+
+    @property
+    def publish(self) -> Callable[..., Awaitable[Any]]:
+        """Take a topic, a payload and, as keywords, more of what `Draft` has."""
+        ...
+
+
+class AsyncFallback:
+    """Publishes to a transport, and calls a fallback when that is not possible now.
+
+    The fallback is called with the message and the error: a transient error of the transport, or
+    `CircuitOpen`. Permanent errors (no such queue, wrong headers) are raised: a fallback would not
+    cure them.
+
+    :param breaker: for a transport that has none of its own; a client has one.
+    """
+
+    def __init__(
+        self,
+        transport: AsyncPublishes,
+        fallback: Callable[[Draft, Exception], Any],
+        *,
+        breaker: CircuitBreaker | None = None,
+    ) -> None:
+        self._transport = transport
+        self._fallback = caller(fallback)
+        self._breaker = breaker
+
+    async def publish(
+        self, topic: str, payload: Any, *, headers: dict[str, Any] | None = None, **options: Any
+    ) -> Any:
+        """Publish a message; return what the transport or the fallback returns."""
+        guard = nullcontext() if self._breaker is None else self._breaker.guard(_is_failure)
+        try:
+            with guard:
+                return await self._transport.publish(topic, payload, headers=headers, **options)
+        except Exception as error:
+            if _is_refusal(error):
+                raise
+            draft = Draft(topic=topic, payload=payload, headers=headers, **options)
+            return await self._fallback(draft, error)
+
+
+class AsyncTransport:
+    """A client, a publisher and consumers that follow one `TransportConfig`."""
+
+    def __init__(self, config: TransportConfig | None = None, **options: Any) -> None:
+        self.config = TransportConfig.of(config, **options)
+        self.client = AsyncPooledClient(
+            self.config.database_url, pool_size=self.config.connection_pool_size
+        )
+        self._publisher: AsyncPublisher | None = None
+
+    async def connect(self, *, wait: bool = True) -> Self:
+        """Connect, or begin to."""
+        await self.client.open(wait=wait)
+        if self.config.enable_batching:
+            self._publisher = AsyncPublisher(
+                self.client, size=self.config.batch_size, delay=self.config.batch_timeout
+            )
+        return self
+
+    async def connected(self) -> bool:
+        """Whether the database answers."""
+        return await self.client.connected()
+
+    async def disconnect(self) -> None:
+        """Publish what waits, and close all connections."""
+        try:
+            if self._publisher is not None:
+                await self._publisher.close()
+        finally:
+            await self.client.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.connect()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.disconnect()
+
+    async def create_queue(self, name: str, **options: Unpack[QueuePolicy]) -> bool:
+        """Create a queue with the policy of the configuration."""
+        return await self.client.create_queue(name, **self.config.policy() | options)
+
+    async def publish(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        headers: dict[str, Any] | None = None,
+        priority: int | None = None,
+        delay: timedelta | None = None,
+        **options: Any,
+    ) -> int | None:
+        """Publish now and return the id, or with batching soon and return None."""
+        options |= self._options(priority, delay)
+        if self._publisher is None:
+            return await self.client.publish(topic, payload, headers=headers, **options)
+        await self._publisher.publish(topic, payload, headers=headers, **options)
+        return None
+
+    async def publish_now(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        headers: dict[str, Any] | None = None,
+        priority: int | None = None,
+        delay: timedelta | None = None,
+        **options: Any,
+    ) -> int:
+        """Publish now, before what waits in the batch, and return the id."""
+        options |= self._options(priority, delay)
+        return await self.client.publish(topic, payload, headers=headers, **options)
+
+    def _options(self, priority: int | None, delay: timedelta | None) -> dict[str, Any]:
+        if delay is not None and not self.config.enable_delayed_processing:
+            raise ValueError("the configuration has no delayed processing")
+        usual = self.config.default_priority
+        return {"priority": usual if priority is None else priority, "delay": delay}
+
+    @property
+    def batches(self) -> bool:
+        """Whether messages are collected, and published together."""
+        return self._publisher is not None
+
+    @property
+    def published(self) -> int:
+        """How many messages were published together with others."""
+        return 0 if self._publisher is None else self._publisher.published
+
+    @property
+    def refused(self) -> int:
+        """How many of those the database has refused."""
+        return 0 if self._publisher is None else self._publisher.refused
+
+    @property
+    def waiting(self) -> int:
+        """How many messages are not published yet."""
+        return 0 if self._publisher is None else self._publisher.waiting
+
+    async def flush(self) -> int:
+        """Publish what waits; return how many."""
+        return 0 if self._publisher is None else await self._publisher.flush()
+
+    async def retrieve(self, topic: str, filter: Filter = None, n: int | None = None) -> AsyncBatch:
+        """Claim up to n messages, or as many as the configuration allows."""
+        self._check(filter)
+        most = self.config.retrieval_limit if n is None else n
+        return await self.client.claim(topic, filter, most)
+
+    def consumer(
+        self,
+        topic: str,
+        handler: Callable[[Message], Any],
+        filter: Filter = None,
+        **options: Unpack[StreamOptions],
+    ) -> AsyncConsumer:
+        """Return a consumer that claims as many as the configuration allows."""
+        self._check(filter)
+        options.setdefault("batch_size", self.config.retrieval_limit)
+        return AsyncConsumer(self.client, topic, handler, filter=filter, **options)
+
+    def _check(self, filter: Filter) -> None:
+        if filter is not None and not self.config.enable_content_routing:
+            raise ValueError("the configuration has no content routing")
+
+
+def create_transport_async(name: str, **options: Any) -> Any:
+    """Return a transport by its name or address, to be used in a ``with`` block.
+
+    :param name: ``database`` (options: those of `TransportConfig`), ``memory``, an address such as
+        ``redis://HOST/0``, ``file:///DIRECTORY`` or ``postgresql://...``, or the name or address of
+        a transport that `register_transport` has added.
+    :param options: of the transport.
+    """
+    if not is_database(name):
+        return open_transport(name, **options)
+    if ":" in name:
+        options = {"database_url": name, **options}
+    return AsyncTransport(**options)
+
+
+def _is_failure(error: Exception) -> bool:
+    return not isinstance(error, CircuitOpen) and not _is_refusal(error)
+
+
+def _is_refusal(error: Exception) -> bool:
+    if isinstance(error, PgqError):
+        return not isinstance(error, CircuitOpen)
+    return isinstance(error, psycopg.Error) and not is_transient(error)

@@ -1,0 +1,227 @@
+# Written by unasync.py from _async/client_queues.py: change that one.
+
+"""Queues and subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg.rows import scalar_row
+
+from pgq._shared import sql
+from pgq._shared.arguments import check_numbers, check_texts, names
+from pgq._sync.client_base import Statements
+from pgq.durations import Duration, span
+from pgq.filters import Filter
+from pgq.options import Dedup, Journal, Mode, OnDead, OnExpiry
+from pgq.rows import Subscription
+
+__all__ = ["QueueMethods"]
+
+
+class QueueMethods(Statements):
+    """Create, alter and drop queues; subscribe them to topics."""
+
+    def create_queue(
+        self,
+        name: str,
+        *,
+        lane_keys: Sequence[str] | str | None = None,
+        lease: Duration = timedelta(seconds=30),
+        max_attempts: int = 3,
+        backoff: Duration = timedelta(seconds=1),
+        max_backoff: Duration = timedelta(minutes=5),
+        retention: Duration = timedelta(days=1),
+        mode: Mode = "queue",
+        dedup_window: Duration = timedelta(minutes=5),
+        on_expiry: OnExpiry = "dead_letter",
+        set_size: int = 100,
+        journal: Journal = "all",
+        on_dead: OnDead = "release",
+        suggestions: bool = False,
+        max_leased: int | None = None,
+        rate: str | None = None,
+        burst: int | None = None,
+        lane_max_leased: int | None = None,
+        lane_rate: str | None = None,
+        lane_burst: int | None = None,
+        fair: bool = False,
+        max_lease: Duration = timedelta(days=3600),
+        dedup: Dedup = "keep",
+    ) -> bool:
+        """Create a queue that receives the topic of its name.
+
+        :param name: the name of the queue.
+        :param lane_keys: the header fields whose values sort messages into lanes.
+        :param lease: how long a claim holds its messages, unless the claim says otherwise.
+        :param max_attempts: how often a message is delivered before it becomes a dead letter.
+        :param backoff: the delay before the first retry; it doubles with every attempt.
+        :param max_backoff: the longest delay before a retry.
+        :param retention: how long the log keeps messages at least.
+        :param mode: ``archive`` stores messages and delivers none.
+        :param dedup_window: how long a dedup key keeps a second message away.
+        :param on_expiry: what happens to messages that expire undelivered.
+        :param set_size: the most messages of one ready row.
+        :param journal: what the audit log records.
+        :param on_dead: whether a dead letter holds its ordering group.
+        :param suggestions: whether a message's header ``route`` can name this queue.
+        :param max_leased: the most messages under way at a time.
+        :param rate: the most messages delivered in a time, such as ``100/min``, with a `burst`.
+        :param lane_max_leased: as `max_leased`, for each lane; likewise `lane_rate`, `lane_burst`.
+        :param fair: whether the lanes take turns.
+        :param max_lease: the longest time that extensions can hold a message.
+        :param dedup: what happens to a waiting message when another one with its dedup key is
+            published: ``keep`` it, ``replace`` it, or ``postpone`` it to the time of the new one.
+        :return: False if the queue exists with the same policy.
+
+        >>> client.create_queue("orders", lease="2m", max_attempts=5, rate="100/min")
+        True
+        """
+        check_texts(name=name, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
+        check_texts(rate=rate, lane_rate=lane_rate, dedup=dedup)
+        check_numbers(max_attempts=max_attempts, set_size=set_size, max_leased=max_leased)
+        check_numbers(burst=burst, lane_max_leased=lane_max_leased, lane_burst=lane_burst)
+        return self.fetch_value(
+            bool,
+            sql.CREATE_QUEUE,
+            name,
+            names(lane_keys, "lane_keys"),
+            span(lease, "lease"),
+            max_attempts,
+            span(backoff, "backoff"),
+            span(max_backoff, "max_backoff"),
+            span(retention, "retention"),
+            mode,
+            span(dedup_window, "dedup_window"),
+            on_expiry,
+            set_size,
+            journal,
+            on_dead,
+            suggestions,
+            max_leased,
+            rate,
+            burst,
+            lane_max_leased,
+            lane_rate,
+            lane_burst,
+            fair,
+            span(max_lease, "max_lease"),
+            dedup,
+        )
+
+    def alter_queue(
+        self,
+        name: str,
+        *,
+        lane_keys: Sequence[str] | str | None = None,
+        lease: Duration | None = None,
+        max_attempts: int | None = None,
+        backoff: Duration | None = None,
+        max_backoff: Duration | None = None,
+        retention: Duration | None = None,
+        mode: Mode | None = None,
+        dedup_window: Duration | None = None,
+        on_expiry: OnExpiry | None = None,
+        set_size: int | None = None,
+        journal: Journal | None = None,
+        on_dead: OnDead | None = None,
+        suggestions: bool | None = None,
+        max_leased: int | None = None,
+        rate: str | None = None,
+        burst: int | None = None,
+        lane_max_leased: int | None = None,
+        lane_rate: str | None = None,
+        lane_burst: int | None = None,
+        fair: bool | None = None,
+        max_lease: Duration | None = None,
+        dedup: Dedup | None = None,
+    ) -> None:
+        """Change the given parts of a queue's policy; `create_queue` describes them.
+
+        ``lane_keys=[]`` removes the lanes, 0 or an empty rate a limit.
+
+        >>> client.alter_queue("orders", max_attempts=10, rate="")
+        """
+        check_texts(name=name, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
+        check_texts(rate=rate, lane_rate=lane_rate, dedup=dedup)
+        check_numbers(max_attempts=max_attempts, set_size=set_size, max_leased=max_leased)
+        check_numbers(burst=burst, lane_max_leased=lane_max_leased, lane_burst=lane_burst)
+        self.fetch_rows(
+            sql.ALTER_QUEUE,
+            name,
+            names(lane_keys, "lane_keys"),
+            span(lease, "lease"),
+            max_attempts,
+            span(backoff, "backoff"),
+            span(max_backoff, "max_backoff"),
+            span(retention, "retention"),
+            mode,
+            span(dedup_window, "dedup_window"),
+            on_expiry,
+            set_size,
+            journal,
+            on_dead,
+            suggestions,
+            max_leased,
+            rate,
+            burst,
+            lane_max_leased,
+            lane_rate,
+            lane_burst,
+            fair,
+            span(max_lease, "max_lease"),
+            dedup,
+        )
+
+    def drop_queue(self, name: str, *, force: bool = False) -> bool:
+        """Drop a queue; one that still holds messages only by force."""
+        return self.fetch_value(bool, sql.DROP_QUEUE, name, force)
+
+    def pause(self, name: str) -> bool:
+        """Stop delivery; False if it was stopped already."""
+        return self.fetch_value(bool, sql.PAUSE, name)
+
+    def resume(self, name: str) -> bool:
+        """Go on with delivery; False if the queue was not paused."""
+        return self.fetch_value(bool, sql.RESUME, name)
+
+    def queue_names(self) -> list[str]:
+        """Return the names of the queues that one may consume."""
+        return self.fetch_rows(sql.QUEUE_NAMES, factory=scalar_row, repeatable=True)
+
+    def queue_policy(self, name: str) -> dict[str, Any] | None:
+        """Return the policy of a queue; needs the right to read ``pgq.queue``."""
+        rows = self.fetch_dicts(sql.QUEUE_POLICY, name)
+        return rows[0] if rows else None
+
+    def subscribe(
+        self,
+        subscriber: str,
+        pattern: str,
+        filter: Filter = None,
+        *,
+        since: datetime | None = None,
+        since_id: int | None = None,
+    ) -> bool:
+        """Let a queue, made if new, receive the topics of a pattern; False if it does already."""
+        check_texts(subscriber=subscriber, pattern=pattern)
+        wanted = self._filter(filter)
+        return self.fetch_value(bool, sql.SUBSCRIBE, subscriber, pattern, wanted, since, since_id)
+
+    def unsubscribe(self, subscriber: str, pattern: str) -> bool:
+        """End a subscription; False if there was none."""
+        return self.fetch_value(bool, sql.UNSUBSCRIBE, subscriber, pattern)
+
+    def unsubscribe_all(self, subscriber: str) -> int:
+        """End all subscriptions of a queue; return how many there were."""
+        return self.fetch_value(int, sql.UNSUBSCRIBE_ALL, subscriber)
+
+    def alter_subscription(self, subscriber: str, pattern: str, filter: Filter) -> None:
+        """Give a subscription another filter."""
+        self.fetch_rows(sql.ALTER_SUBSCRIPTION, subscriber, pattern, self._filter(filter))
+
+    def subscriptions(self, subscriber: str | None = None) -> list[Subscription]:
+        """Return who is subscribed to what; of one queue, or of all."""
+        return self.fetch_dicts(sql.SUBSCRIPTIONS, subscriber, subscriber)

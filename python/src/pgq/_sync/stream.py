@@ -1,0 +1,136 @@
+# Written by unasync.py from _async/stream.py: change that one.
+
+"""The messages of a queue as they arrive, for a loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from pgq._sync.batch import Batch
+from pgq._sync.source import Source
+from pgq.durations import Duration
+from pgq.message import Message
+
+__all__ = ["Stream"]
+
+
+class Stream:
+    """Messages one by one; each is acknowledged when you ask for the next.
+
+    Use it in a ``with`` block if the loop may be left early. Without an exception the current
+    message is then acknowledged; with one it is refused with the error. The messages after it are
+    released without counting the attempt. Without such a block, leaving the loop early refuses the
+    current message.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._batch: Batch | None = None
+        self._current: Message | None = None
+        self._done: list[Message] = []
+        self._flushed = 0.0
+        self._managed = False
+
+    def __iter__(self) -> Iterator[Message]:
+        delay = self._source.config.ack_delay.total_seconds()
+        try:
+            while batch := self._source.fetch(done=self._batch):
+                self._batch, self._done = batch, []
+                self._flushed = time.monotonic()
+                self._source.hold(batch)
+                for message in batch.messages:
+                    if self._source.stopping.is_set():
+                        break
+                    self._current = message
+                    yield message
+                    if self._current is not None:
+                        self._current = None
+                        self._done.append(message)
+                    if time.monotonic() - self._flushed > delay:
+                        self._flush()
+                if len(self._done) == len(batch.left):
+                    self._source.drop(batch)  # the next claim acknowledges it
+                else:
+                    self._finish()
+        finally:
+            if not self._managed:
+                self._end("the consumer left its loop")
+
+    def ack(self) -> None:
+        """Acknowledge the current message now."""
+        batch, message = self._in_hand()
+        self._source.settle(batch.ack, message)
+
+    def nack(
+        self, *, delay: Duration | None = None, error: str | None = None, details: Any = None
+    ) -> None:
+        """Refuse the current message: it is retried, or becomes a dead letter."""
+        batch, message = self._in_hand()
+        self._source.settle(batch.nack, message, delay=delay, error=error, details=details)
+
+    def bury(self, *, error: str | None = None, details: Any = None) -> None:
+        """Make the current message a dead letter."""
+        batch, message = self._in_hand()
+        self._source.settle(batch.bury, message, error=error, details=details)
+
+    def release(self, *, delay: Duration = timedelta(0)) -> None:
+        """Release the current message without counting the attempt."""
+        batch, message = self._in_hand()
+        self._source.settle(batch.release, message, delay=delay)
+
+    def stop(self) -> None:
+        """End the loop after the current message; release those after it."""
+        self._source.stop()
+
+    def close(self) -> None:
+        """End, and release the messages that are left."""
+        self._end(None)
+
+    def __enter__(self) -> Self:
+        self._managed = True
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc is None and self._current is not None:
+            self._done.append(self._current)
+            self._current = None
+        self._end(f"{type(exc).__name__}: {exc}" if isinstance(exc, Exception) else None)
+
+    def _in_hand(self) -> tuple[Batch, Message]:
+        if self._batch is None or self._current is None:
+            raise RuntimeError("no message is in hand")
+        message, self._current = self._current, None
+        return self._batch, message
+
+    def _flush(self) -> None:
+        done, self._done = self._done, []
+        self._flushed = time.monotonic()
+        batch = self._batch
+        if batch is not None and batch.left and done:
+            whole = len(done) == len(batch.left)
+            self._source.settle(batch.ack, None if whole else done)
+
+    def _finish(self) -> None:
+        """Acknowledge the handled messages of the batch and release the others."""
+        self._flush()
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            self._source.drop(batch)
+            if batch.left:
+                self._source.settle(batch.release)
+
+    def _end(self, error: str | None) -> None:
+        if error is not None and self._current is not None:
+            batch, message = self._in_hand()
+            self._source.settle(batch.nack, message, error=error)
+        self._finish()
+        self._source.close()

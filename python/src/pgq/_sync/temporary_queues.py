@@ -1,0 +1,81 @@
+# Written by unasync.py from _async/temporary_queues.py: change that one.
+
+"""Queues that end with the process that created them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import psycopg
+
+from pgq._shared.log import log, reason
+from pgq._shared.owner import myself
+from pgq._shared.threads import Event, Lock, Task
+from pgq.errors import PgqError, QueueNotFound
+from pgq.filters import Filter
+
+if TYPE_CHECKING:
+    from pgq._sync.client_pooled import PooledClient
+
+__all__ = ["TemporaryQueues"]
+
+# pgq.maintain() knows both names: it drops such queues when their ownership is over.
+_PREFIX = "temporary."
+_CONSUMER = "owner"
+# The owner of a queue renews its ownership; after this time without renewal it has ended.
+_TIMEOUT = timedelta(seconds=60)
+
+
+class TemporaryQueues:
+    """Creates queues, renews their ownership, and drops them; of the dead maintenance does."""
+
+    def __init__(self, client: PooledClient) -> None:
+        self._client = client
+        self._owner = myself()
+        self._lock = Lock()
+        self._names: set[str] = set()
+        self._over = Event()
+        self._beat: Task | None = None
+
+    def create(self, subscriber: str, pattern: str, filter: Filter) -> str:
+        """Create a queue that receives the topics of a pattern; return its name."""
+        name = f"{_PREFIX}{subscriber}.{uuid4().hex[:12]}"
+        with self._lock:
+            with self._client.transaction() as tx:
+                # In one transaction: no process sees the queue before it has an owner.
+                tx.subscribe(name, pattern, filter)
+                tx.stream_begin(name, _CONSUMER, self._owner, _TIMEOUT)
+            self._names.add(name)
+            if self._beat is None:
+                self._beat = Task("pgq-temporary", self._keep)
+        return name
+
+    def drop(self, name: str) -> None:
+        """Drop a queue with all that it holds."""
+        with self._lock:
+            self._names.discard(name)
+            with suppress(QueueNotFound):
+                self._client.drop_queue(name, force=True)
+
+    def close(self) -> None:
+        """Drop all queues."""
+        self._over.set()
+        if self._beat is not None:
+            self._beat.join()
+        for name in list(self._names):
+            self.drop(name)
+
+    def _keep(self) -> None:
+        while not self._over.wait(_TIMEOUT.total_seconds() / 3):
+            with self._lock:
+                for name in list(self._names):
+                    self._renew(name)
+
+    def _renew(self, name: str) -> None:
+        try:
+            self._client.stream_begin(name, _CONSUMER, self._owner, _TIMEOUT)
+        except (psycopg.Error, PgqError) as error:
+            log("DEBUG", "name_not_renewed", "%s: %s", name, reason(error), queue=name)

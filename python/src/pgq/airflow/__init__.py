@@ -1,0 +1,1 @@
+"""Airflow 3 on pgq: queues whose messages update assets, claimed by filter."""

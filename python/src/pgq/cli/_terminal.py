@@ -1,0 +1,80 @@
+"""The terminal, by rich (``pgq-client[cli]``): colour, widths, live views, progress.
+
+Without rich, and where nobody looks, the same is plain text: see :func:`show`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from pgq.cli._table import Line, Table
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+__all__ = ["console", "is_terminal", "live", "show", "stacked"]
+
+
+def console(stream: TextIO | None = None, *, anyway: bool = False) -> Console | None:
+    """Return stdout, or another stream, as rich writes to it; None if that is no terminal.
+
+    :param anyway: even if it is no terminal.
+    """
+    stream = stream if stream is not None else sys.stdout
+    terminal = stream is not None and is_terminal(stream)
+    if not (terminal or anyway):
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return Console(
+        file=stream,
+        force_terminal=terminal,
+        color_system=None if plain else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether somebody looks at a stream."""
+    return stream.isatty()
+
+
+def show(what: Table | Line | str) -> None:
+    """Print something for people: for a terminal in colour and as wide as that."""
+    terminal = console()
+    if terminal is None:
+        print(what)
+    else:
+        terminal.print(what, crop=False)
+
+
+@contextmanager
+def live(terminal: Console) -> Iterator[Live]:
+    """Show a view in place of the last one, on a screen that is as before when the block ends."""
+    from rich.live import Live
+
+    with Live(
+        console=terminal,
+        screen=True,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    ) as view:
+        yield view
+
+
+def stacked(*parts: RenderableType) -> RenderableType:
+    """Return views as one, below each other."""
+    from rich.console import Group
+
+    return Group(*parts)

@@ -1,0 +1,193 @@
+"""``pgq peek``, ``cancel``, ``purge``, ``move`` and ``reschedule``: messages that wait."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pgq.cli._command import (
+    USAGE,
+    Commands,
+    Failure,
+    Options,
+    client,
+    duration,
+    filter_document,
+    moment,
+    positive,
+)
+from pgq.cli._output import Output, say
+
+__all__ = ["add"]
+
+_PEEKED = ("id", "topic", "priority", "published_at", "headers", "payload")
+# lease_until: when it is due, until when it is leased, when it died.
+_LISTED = ("id", "topic", "attempt", "lease_until", "headers", "payload")
+_STATES = ("ready", "scheduled", "leased", "waiting", "dead")
+
+
+def add(commands: Commands) -> None:
+    """Add the commands."""
+    parser = commands.add(
+        "peek",
+        peek,
+        "look at messages without taking them: the next ones, or those in another state",
+        """
+        pgq peek orders
+        pgq peek orders '{"type": "paid"}' -n 50 --json
+        pgq peek orders --state scheduled
+        """,
+    )
+    _queue(parser)
+    parser.add_argument("-n", type=positive, default=10, help="limit (10)")
+    parser.add_argument(
+        "--state", choices=_STATES, default="ready", help="those in this state (ready)"
+    )
+    parser = commands.add(
+        "cancel",
+        cancel,
+        "end messages that wait: ready, scheduled or in ordering groups",
+        """
+        pgq cancel orders --id 4711 --id 4712
+        pgq cancel orders '{"type": "test"}' --dry-run
+        pgq cancel mails --dedup-key welcome-17
+        """,
+    )
+    _queue(parser)
+    _id(parser)
+    parser.add_argument("--dedup-key", metavar="KEY", help="only the message with this key")
+    _dry_run(parser)
+    parser = commands.add(
+        "purge",
+        purge,
+        "end all messages of a queue that wait, or those that match",
+        """
+        pgq purge orders --dry-run
+        pgq purge orders --all
+        pgq purge orders '{"type": "test"}'
+        """,
+        more="Leased messages, dead letters, subscriptions and rights stay.\n\n",
+    )
+    _queue(parser)
+    _all(parser, "a filter")
+    _dry_run(parser)
+    parser = commands.add(
+        "move",
+        move,
+        "bring messages that wait to another queue",
+        """
+        pgq move orders orders_slow '{"type": "report"}' --dry-run
+        pgq move orders orders_slow -n 1000
+        pgq move orders orders_slow --all
+        """,
+    )
+    parser.add_argument("queue", help="the queue that has them")
+    parser.add_argument("to", help="the queue that gets them")
+    parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
+    parser.add_argument("-n", type=positive, help="limit, the next to be delivered first")
+    _all(parser, "a filter and -n")
+    _dry_run(parser)
+    parser = commands.add(
+        "reschedule",
+        reschedule,
+        "change when messages that wait are delivered",
+        """
+        pgq reschedule orders --id 4711
+        pgq reschedule orders '{"type": "report"}' --delay 2h
+        pgq reschedule orders --all --at 2030-01-31T06:00+01:00 --dry-run
+        """,
+        more="Without --at and --delay they are delivered now.\n\n",
+    )
+    _queue(parser)
+    _id(parser)
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--at", type=moment, metavar="TIME", help="not before this time")
+    when.add_argument("--delay", type=duration, metavar="DURATION", help="after this, from now")
+    _all(parser, "a filter and an id")
+    _dry_run(parser)
+
+
+def _queue(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("queue", help="the name of a queue")
+    parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
+
+
+def _id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--id", action="append", type=int, help="only this message; repeatable")
+
+
+def _all(parser: argparse.ArgumentParser, without: str) -> None:
+    parser.add_argument("--all", action="store_true", help=f"needed without {without}")
+
+
+def _dry_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only count")
+
+
+def _never_by_oversight(options: Options, what: str, *given: object) -> None:
+    if not (options.all or options.dry_run or any(value is not None for value in given)):
+        raise Failure(f"{what} or --all", code=USAGE)
+
+
+def peek(options: Options, out: Output) -> None:
+    """Look at messages."""
+    with client(options) as database:
+        rows: Sequence[Mapping[str, Any]]
+        if options.state == "ready":
+            rows = database.peek(options.queue, options.filter, options.n)
+        else:
+            rows = database.messages(options.queue, options.state, options.filter, options.n)
+    out.rows(rows, _PEEKED if options.state == "ready" else _LISTED)
+    if not rows:
+        say(f"nothing is {options.state}")
+
+
+def cancel(options: Options, out: Output) -> None:
+    """End some messages."""
+    if options.id is None and options.filter is None and options.dedup_key is None:
+        raise Failure(
+            "cancel needs a filter, --id or --dedup-key", "All of them: pgq purge", code=USAGE
+        )
+    with client(options, notices=True) as database:
+        count = database.cancel(
+            options.queue,
+            options.id,
+            filter=options.filter,
+            dedup_key=options.dedup_key,
+            dry_run=options.dry_run,
+        )
+    out.value("cancelled", count)
+
+
+def purge(options: Options, out: Output) -> None:
+    """End all messages."""
+    _never_by_oversight(options, "purge needs a filter", options.filter)
+    with client(options, notices=True) as database:
+        count = database.purge(options.queue, options.filter, dry_run=options.dry_run)
+    out.value("purged", count)
+
+
+def move(options: Options, out: Output) -> None:
+    """Bring messages to another queue."""
+    _never_by_oversight(options, "move needs a filter, -n", options.filter, options.n)
+    with client(options, notices=True) as database:
+        count = database.move(
+            options.queue, options.to, options.filter, options.n, dry_run=options.dry_run
+        )
+    out.value("moved", count)
+
+
+def reschedule(options: Options, out: Output) -> None:
+    """Change when messages are delivered."""
+    _never_by_oversight(options, "reschedule needs a filter, --id", options.filter, options.id)
+    with client(options, notices=True) as database:
+        count = database.reschedule(
+            options.queue,
+            options.id,
+            filter=options.filter,
+            at=options.at,
+            delay=options.delay,
+            dry_run=options.dry_run,
+        )
+    out.value("rescheduled", count)

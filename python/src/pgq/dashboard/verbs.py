@@ -1,0 +1,109 @@
+"""What the page can do: each verb is a function of pgq, called with what the request says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+from pgq.dashboard._request import clean, number, numbers, refuse, text
+from pgq.filters import Condition, F
+
+__all__ = ["VERBS", "Verb"]
+
+#: Most dead letters that one press of a button moves.
+ACT_AT_MOST: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A statement and the names of its parameters.
+
+    A verb that selects messages needs ids, a filter or a cause, or the word that all are meant.
+    It can count without acting (dry run).
+    """
+
+    statement: LiteralString
+    needs: tuple[str, ...] = ("queue",)
+    selects: bool = False
+    #: Has a parameter for ids; others get them as a filter.
+    by_ids: bool = False
+
+    def values(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of the statement, or refuse the request."""
+        values: dict[str, Any] = {name: _needed(body, name) for name in self.needs}
+        if self.selects:
+            values |= self._selection(body)
+            values["dry_run"] = body.get("dry_run") is True
+            values["n"] = ACT_AT_MOST
+        return values
+
+    def _selection(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        ids, wanted, cause = numbers(body, "ids"), _object(body, "filter"), _object(body, "cause")
+        if ids is None and not wanted and not cause and body.get("all") is not True:
+            refuse("name messages by ids, a filter or a cause, or say that all are meant")
+        if ids is not None and not self.by_ids:
+            named = F.msg.id.in_(ids)
+            wanted = (Condition(wanted) & named if wanted else named).document
+        return {
+            "ids": ids,
+            "filter": json.dumps(wanted) if wanted else None,
+            "cause": json.dumps(cause) if cause else None,
+        }
+
+
+def _needed(body: Mapping[str, Any], name: str) -> Any:
+    if name == "lease":
+        return number(body.get(name), "a lease")
+    if name == "delay":
+        given = body.get(name)
+        return "0" if given is None else clean(str(given), name)
+    return text(body, name)
+
+
+def _object(body: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    given = body.get(name)
+    if given is not None and not isinstance(given, dict):
+        refuse(f"{name} is no JSON object")
+    return given
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "pause": Verb("select pgq.pause(%(queue)s) as done"),
+    "resume": Verb("select pgq.resume(%(queue)s) as done"),
+    "release": Verb("select pgq.release(%(lease)s) as done", ("lease",)),
+    "cancel": Verb(
+        "select pgq.cancel(%(queue)s, %(ids)s, %(filter)s::jsonb, dry_run => %(dry_run)s) as done",
+        selects=True,
+        by_ids=True,
+    ),
+    "purge": Verb(
+        "select pgq.purge(%(queue)s, %(filter)s::jsonb, %(dry_run)s) as done", selects=True
+    ),
+    "move": Verb(
+        "select pgq.move(%(queue)s, %(to)s, %(filter)s::jsonb, dry_run => %(dry_run)s) as done",
+        ("queue", "to"),
+        selects=True,
+    ),
+    "reschedule": Verb(
+        "select pgq.reschedule(%(queue)s, %(ids)s, %(filter)s::jsonb,"
+        " delay => %(delay)s::interval, dry_run => %(dry_run)s) as done",
+        ("queue", "delay"),
+        selects=True,
+        by_ids=True,
+    ),
+    "replay": Verb(
+        "select pgq.replay(%(queue)s, %(filter)s::jsonb, %(n)s, %(dry_run)s, %(cause)s::jsonb)"
+        " as done",
+        selects=True,
+    ),
+    "discard": Verb(
+        "select pgq.discard(%(queue)s, %(filter)s::jsonb, %(n)s, %(dry_run)s, %(cause)s::jsonb)"
+        " as done",
+        selects=True,
+    ),
+    "pause_schedule": Verb("select pgq.pause_schedule(%(name)s) as done", ("name",)),
+    "resume_schedule": Verb("select pgq.resume_schedule(%(name)s) as done", ("name",)),
+    "unschedule": Verb("select pgq.unschedule(%(name)s) as done", ("name",)),
+}

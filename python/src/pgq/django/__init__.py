@@ -1,0 +1,1 @@
+"""Django on pgq: a backend of `django.tasks`, its worker, and a migration that installs pgq."""

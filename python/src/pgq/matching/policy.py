@@ -1,0 +1,152 @@
+"""Lists as SNS and EventBridge write them: what they ask of one object together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pgq.matching.values import flat, scalar
+from pgq.matching.world import Location, Passes, Test
+
+__all__ = ["Condition", "Part", "Policy", "below", "joined"]
+
+
+@dataclass
+class Condition:
+    """What a list asks of one field: any scalar of it passes; nothing: it has no scalar."""
+
+    path: tuple[str, ...]
+    passes: Passes | None
+    plain: bool = False
+
+
+@dataclass
+class Joined:
+    """Conditions, or parts of a policy, of which all or any must hold."""
+
+    every: bool
+    parts: list[Policy]
+
+
+@dataclass
+class Element:
+    """A policy that one object at this path has to meet, also one of many in an array."""
+
+    path: tuple[str, ...]
+    policy: Policy
+
+
+Policy = Condition | Joined | Element
+
+
+@dataclass
+class Part:
+    """A part of a document: a test of its own, and what its lists ask of the payload together."""
+
+    test: Test
+    policy: Policy | None = None
+    scope: str = "payload"
+
+    def close(self) -> Test:
+        if self.policy is None:
+            return self.test
+        own, location, policy = self.test, Location(self.scope, ()), together(self.policy)
+        return lambda world: own(world) and holds(policy, location.root(world))
+
+
+def spellings(path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Each way to write a path with dots inside its keys: SNS and EventBridge see no difference."""
+    if len(path) == 1:
+        return [path]
+    rest = spellings(path[1:])
+    return [(path[0], *keys) for keys in rest] + [(f"{path[0]}.{k[0]}", *k[1:]) for k in rest]
+
+
+def reached(node: Any, path: tuple[str, ...], plain: bool = False) -> list[Any]:
+    """What a policy finds at a path: all that is no array, four levels deep in arrays."""
+    found = []
+    for keys in [path] if plain or len(path) > 4 else spellings(path):
+        nodes = flat(node, 1)
+        for key in keys:
+            below = [n[key] for n in nodes if isinstance(n, dict) and key in n]
+            nodes = [part for value in below for part in flat(value, 4)]
+        found += nodes
+    return found
+
+
+def below(policy: Policy) -> str | None:
+    """The key that all fields of a policy are below."""
+    if not isinstance(policy, Joined):
+        return policy.path[0] if len(policy.path) > 1 else None
+    keys = {below(part) for part in policy.parts}
+    return keys.pop() if len(keys) == 1 else None
+
+
+def moved(policy: Policy) -> Policy:
+    """The same policy, one key further down."""
+    if isinstance(policy, Condition):
+        return Condition(policy.path[1:], policy.passes, policy.plain)
+    assert isinstance(policy, Joined)
+    return Joined(policy.every, [moved(part) for part in policy.parts])
+
+
+def needs(policy: Policy) -> bool:
+    """Whether some field has to be there."""
+    if isinstance(policy, Condition):
+        return policy.passes is not None
+    assert isinstance(policy, Joined)
+    return (any if policy.every else all)(needs(part) for part in policy.parts)
+
+
+def together(policy: Policy) -> Policy:
+    """The same policy, with conditions below one key gathered: one element meets all of them."""
+    if isinstance(policy, Condition | Element):
+        return policy
+    groups: dict[str, list[Policy]] = {}
+    parts: list[Policy] = []
+    for part in policy.parts if policy.every else [policy]:
+        key = below(part)
+        if key is not None:
+            groups.setdefault(key, []).append(moved(part))
+        elif isinstance(part, Joined):
+            parts.append(joined(False, [together(p) for p in part.parts]))
+        else:
+            parts.append(part)
+    parts += [grouped(key, members) for key, members in groups.items()]
+    return joined(True, parts)
+
+
+def grouped(key: str, parts: list[Policy]) -> Policy:
+    """Conditions on what is below a key. Those that only ask for missing fields ask all of it."""
+    if len(parts) == 1 and isinstance(parts[0], Condition):
+        return Condition((key, *parts[0].path), parts[0].passes, parts[0].plain)
+    if any(map(needs, parts)):
+        inner = together(joined(True, parts))
+        if isinstance(inner, Element):
+            return Element((key, *inner.path), inner.policy)
+        return Element((key,), inner)
+    return joined(True, [
+        joined(part.every, [grouped(key, [p]) for p in part.parts])
+        if isinstance(part, Joined)
+        else grouped(key, [part])
+        for part in parts
+    ])  # fmt: skip
+
+
+def holds(policy: Policy, node: Any) -> bool:
+    if isinstance(policy, Joined):
+        return (all if policy.every else any)(holds(part, node) for part in policy.parts)
+    if isinstance(policy, Element):
+        return any(holds(policy.policy, element) for element in reached(node, policy.path))
+    found = reached(node, policy.path, policy.plain)
+    if policy.passes is None:
+        return not any(map(scalar, found))
+    return any(policy.passes(value) for value in found)
+
+
+def joined(every: bool, parts: list[Policy]) -> Policy:
+    """Parts joined; those that are joined in the same way are taken apart first."""
+    flattened: list[Policy] = []
+    for part in parts:
+        flattened += part.parts if isinstance(part, Joined) and part.every == every else [part]
+    return flattened[0] if len(flattened) == 1 else Joined(every, flattened)

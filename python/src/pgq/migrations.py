@@ -1,0 +1,78 @@
+"""pgq in the migrations of an application: scripts that can be run repeatedly."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from pgq._shared.extension_files import extension_parent, extension_version
+
+if TYPE_CHECKING:
+    from sqlalchemy import TextClause
+
+__all__ = ["Action", "script", "text"]
+
+Action = Literal["install", "upgrade", "tle"]
+
+_SCRIPT = """\
+-- Brings pgq in this database to version {version}; changes nothing if it has that already.
+-- Written by: pgq sql {action}
+do $pgq_sql$
+begin
+    if pg_catalog.to_regprocedure('pgq.version()') is null then
+{missing}
+    elsif pgq.version() = '{version}' then
+        return;
+    elsif exists (select from pg_catalog.pg_extension where extname = 'pgq') then
+        alter extension pgq update to '{version}';
+        return;
+    end if;
+    execute $pgq_run$
+{install}$pgq_run$;
+end
+$pgq_sql$;
+"""
+_MISSING = """\
+        raise exception 'pgq is not installed in this database'
+            using errcode = 'undefined_object', hint = 'Run what pgq sql install prints.';"""
+
+
+def script(action: Action = "install") -> str:
+    """Return one SQL statement that installs or upgrades pgq to the version of this package.
+
+    :param action: ``install`` creates it without extension files where it is missing and upgrades
+        it where it is older; ``upgrade`` raises where it is missing; ``tle`` registers the
+        extensions with pg_tle, for CREATE EXTENSION.
+    """
+    if action == "tle":
+        return _tle()
+    version = extension_version()
+    install = extension_parent() / "extension" / f"pgq--{version}.sql"
+    return _SCRIPT.format(
+        action=action,
+        version=version,
+        missing="        null;" if action == "install" else _MISSING,
+        install=install.read_text(encoding="utf-8"),
+    )
+
+
+def _tle() -> str:
+    here = extension_parent() / "extension"
+    version = extension_version()
+    parts = ["-- Registers pgq with pg_tle. Written by: pgq sql tle\n"]
+    for name, needs in (("pgq", "plpgsql"), ("pgq_pgmq", "pgq")):
+        control = (here / f"{name}.control").read_text(encoding="utf-8")
+        about = re.findall(r"^comment = '(.*)'$", control, re.MULTILINE)[0]
+        body = (here / f"{name}--{version}.sql").read_text(encoding="utf-8")
+        parts.append(
+            f"select pgtle.install_extension('{name}', '{version}', '{about}',\n"
+            f"$pgq_tle${body}$pgq_tle$, '{{{needs}}}');\n"
+        )
+    return "".join(parts)
+
+
+def text(action: Action = "install") -> TextClause:
+    """Return the script for ``op.execute`` of Alembic: no colon of it is a parameter."""
+    from sqlalchemy import text
+
+    return text(script(action).replace(":", "\\:"))

@@ -1,0 +1,1 @@
+"""For tests: an embedded PostgreSQL server, and fixtures of pytest."""

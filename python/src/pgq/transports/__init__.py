@@ -1,0 +1,1 @@
+"""Transports: the registry by URL, environments, the circuit breaker, queues in memory."""

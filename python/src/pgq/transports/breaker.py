@@ -1,0 +1,134 @@
+"""A circuit breaker: after too many failures the database is left alone for a while."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, Literal
+
+try:
+    import interlock
+except ImportError:  # an extra: clients publish without a breaker then
+    interlock: Any = None  # type: ignore[no-redef]
+
+from pgq.durations import Duration, duration
+from pgq.errors import CircuitOpen
+
+__all__ = ["CircuitBreaker", "breaker_or_none"]
+
+
+class _Clock:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.monotonic = clock
+
+
+class CircuitBreaker:
+    """Opens after `failures` within `window`; lets one trial through after `reset`.
+
+    Threads and tasks may share one. It is interlock's, which reckons with the share of failures
+    in all calls: it is told of failures only, and so counts them.
+    """
+
+    def __init__(
+        self,
+        *,
+        failures: int = 5,
+        window: Duration = timedelta(minutes=2),
+        reset: Duration = timedelta(seconds=30),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if interlock is None:
+            raise ModuleNotFoundError(
+                "circuit breakers need interlock: pip install 'pgq-client[breaker]'"
+            )
+        self._clock = clock
+        self._reset = duration(reset, "reset").total_seconds()
+        self._until = 0.0
+        self._circuit = interlock.CircuitBreaker(
+            name="pgq",
+            clock=_Clock(clock),
+            config=interlock.Config(
+                failure_rate_threshold=1.0,
+                minimum_number_of_calls=failures,
+                window_type=interlock.WindowType.TIME_BASED,
+                window_size=math.ceil(duration(window, "window").total_seconds()),
+                wait_duration_in_open=self._reset,
+                permitted_calls_in_half_open=1,
+                slow_call_duration_threshold=math.inf,
+            ),
+        )
+
+    @property
+    def state(self) -> Literal["closed", "open", "half-open"]:
+        """Whether calls pass, are refused, or the next one is a trial."""
+        if self._circuit.state is interlock.State.CLOSED:
+            return "closed"
+        return "open" if self.left > 0 else "half-open"
+
+    @property
+    def left(self) -> float:
+        """For how many seconds calls are still refused."""
+        return max(self._until - self._clock(), 0.0)
+
+    @contextmanager
+    def guard(self, is_failure: Callable[[Exception], bool]) -> Iterator[None]:
+        """Let the block pass, or raise `CircuitOpen`; count what it raises, if it is a failure."""
+        trial = self._circuit.state is not interlock.State.CLOSED
+        if trial:
+            self._admit()
+        raised: BaseException | None = None
+        try:
+            yield
+        except Exception as error:
+            if is_failure(error):
+                raised = ConnectionError()  # the library keeps it, and the other has much in hand
+            raise
+        except BaseException as error:
+            raised = error  # a trial that was cancelled says nothing: the next call is another
+            raise
+        finally:
+            with suppress(CircuitOpen):  # others may have opened it meanwhile
+                if not trial and isinstance(raised, Exception):
+                    self._admit()
+                    trial = True
+            if trial:
+                self._circuit.__exit__(None, raised, None)
+                if self._circuit.state is interlock.State.OPEN:
+                    self._until = self._clock() + self._reset
+
+    def _admit(self) -> None:
+        try:
+            self._circuit.__enter__()
+        except interlock.CircuitOpenError:
+            text = "the database failed too often lately"
+            raise CircuitOpen(text, hint=f"It is tried again in {self.left:.0f} s.") from None
+
+
+class _Closed(CircuitBreaker):
+    """A breaker that never opens, for clients without the extra."""
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def state(self) -> Literal["closed", "open", "half-open"]:
+        """Say that calls pass."""
+        return "closed"
+
+    @property
+    def left(self) -> float:
+        """Say that nothing is refused."""
+        return 0.0
+
+    @contextmanager
+    def guard(self, is_failure: Callable[[Exception], bool]) -> Iterator[None]:
+        """Let the block pass."""
+        yield
+
+
+def breaker_or_none() -> CircuitBreaker:
+    """Return a new breaker, or one that never opens if its library is missing."""
+    return _Closed() if interlock is None else CircuitBreaker()

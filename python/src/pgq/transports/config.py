@@ -1,0 +1,60 @@
+"""The options of a transport."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Self
+
+from pgq.durations import set_durations
+from pgq.options import QueuePolicy
+
+__all__ = ["TransportConfig"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportConfig:
+    """The options of a `Transport`.
+
+    :param database_url: a connection string of libpq; defaults come from the ``PG*`` variables.
+    :param enable_batching: publish messages in batches of `batch_size`, or after `batch_timeout`.
+        If False, each message is published at once.
+    :param enable_delayed_processing: whether messages may have a delay.
+    :param max_processing_attempts: of the queues that the transport creates.
+    :param dead_letter_queue_enabled: False drops messages that expire undelivered. Messages that
+        fail become dead letters in any case.
+    :param retrieval_limit: the most messages of a claim, unless n is given.
+    :param enable_content_routing: whether consumers may have filters.
+    """
+
+    database_url: str = ""
+    connection_pool_size: int = 10
+    enable_batching: bool = True
+    batch_size: int = 100
+    batch_timeout: timedelta = timedelta(seconds=5)
+    default_priority: int = 0
+    enable_delayed_processing: bool = True
+    max_processing_attempts: int = 3
+    dead_letter_queue_enabled: bool = True
+    retrieval_limit: int = 100
+    enable_content_routing: bool = True
+
+    def __post_init__(self) -> None:
+        set_durations(self, "batch_timeout")
+        if self.batch_timeout <= timedelta(0):
+            raise ValueError("batch_timeout must be longer than zero")
+        for name in ("connection_pool_size", "batch_size", "retrieval_limit"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+
+    @classmethod
+    def of(cls, config: Self | None, **options: Any) -> Self:
+        """Return the configuration with some options changed."""
+        return replace(config, **options) if config is not None else cls(**options)
+
+    def policy(self) -> QueuePolicy:
+        """Return the options for `create_queue`."""
+        return {
+            "max_attempts": self.max_processing_attempts,
+            "on_expiry": "dead_letter" if self.dead_letter_queue_enabled else "discard",
+        }
