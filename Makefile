@@ -8,8 +8,8 @@ pgq_version := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" extension/p
 
 ifneq (,$(filter install uninstall installdirs,$(MAKECMDGOALS)))
 
-EXTENSION = extension/pgq
-DATA = $(wildcard extension/pgq--*.sql)
+EXTENSION = extension/pgq extension/pgq_pgmq
+DATA = $(wildcard extension/pgq--*.sql extension/pgq_pgmq--*.sql)
 # A directory given by datadir=... is filled with what a server needs, nothing else.
 ifeq (undefined,$(origin datadir))
 DOCS = $(wildcard extension/pgq.md)
@@ -76,9 +76,18 @@ pictures: $(pgq_venv)/test.stamp build ## photograph the web page for python/DAS
 	@$(pgq_py) test/page/pictures.py
 
 .PHONY: test-chaos
-test-chaos: $(pgq_venv)/test.stamp build ## long: 200 server crashes, a million messages, failovers
+test-chaos: $(pgq_venv)/test.stamp build ## long: 200 crashes, a million messages, 50 dumps, failovers
 	@$(pgq_run) chaos failover --crashes $(or $(CRASHES),200) --messages $(or $(MESSAGES),1000000) \
-	    --rounds $(or $(ROUNDS),5)
+	    --dumps $(or $(DUMPS),50) --killers $(or $(KILLERS),20) --rounds $(or $(ROUNDS),5)
+
+.PHONY: test-model
+test-model: $(pgq_venv)/test.stamp build ## long: random operations, judged step by step (WALKS=, SEED=)
+	@PGQ_WALKS=$(or $(WALKS),150) PGQ_EXAMPLES=$(or $(WALKS),150) PGQ_STEPS=60 \
+	    PGQ_SEED=$(or $(SEED),1000) $(pgq_run) python --only test_model
+
+.PHONY: test-standing
+test-standing: $(pgq_venv)/test.stamp build ## long: 10,000 filtered subscriptions, 10,000 messages
+	@PGQ_STANDING=$(or $(FILTERS),10000) $(pgq_run) python --only test_standing
 
 .PHONY: test-relay
 test-relay: $(pgq_venv)/test.stamp build ## long: outages of destinations, relays killed 40 times
@@ -86,7 +95,7 @@ test-relay: $(pgq_venv)/test.stamp build ## long: outages of destinations, relay
 	    $(pgq_run) python --only relay_outage
 
 .PHONY: test-matrix
-test-matrix: $(pgq_venv)/test.stamp build ## SQL, isolation and Python on PostgreSQL 15 to 18 (MAJORS=)
+test-matrix: $(pgq_venv)/test.stamp build ## SQL, isolation and Python on PostgreSQL 15 to 19 (MAJORS=)
 	@$(pgq_py) test/matrix.py --only '$(ONLY)' $(if $(MAJORS),--majors $(MAJORS))
 
 .PHONY: test-pgbouncer
@@ -130,11 +139,12 @@ build: ## build the scripts in extension/ from sql/
 	@if test -x $(pgq_py); then $(pgq_py) sql/build.py; else python3 sql/build.py; fi
 
 .PHONY: docs
-docs: $(pgq_venv)/demo.stamp build ## build the reference extension/pgq.md from the catalog
+docs: $(pgq_venv)/demo.stamp build ## the reference extension/pgq.md, and pictures of the tables
 	@$(pgq_py) sql/reference.py
+	@$(pgq_py) sql/pictures.py
 
 .PHONY: generate
-generate: $(pgq_venv)/test.stamp docs ## everything generated: scripts, reference, twins, catalog
+generate: $(pgq_venv)/test.stamp docs ## everything generated: scripts, reference, pictures, twins, catalog
 	@$(pgq_py) python/unasync.py
 	@$(pgq_run) upgrade --only recorded_catalog --accept
 
@@ -143,6 +153,11 @@ dist: ## the archive for PGXN, from the last commit
 	@mkdir -p dist
 	@git archive --format=zip --prefix=pgq-$(pgq_version)/ -o dist/pgq-$(pgq_version).zip HEAD
 	@echo dist/pgq-$(pgq_version).zip
+
+.PHONY: wheel
+wheel: $(pgq_venv)/test.stamp build ## the Python package, with the extension inside
+	@mkdir -p dist
+	@cd python && ../$(pgq_py) -c 'import hatchling.build as b; print("dist/" + b.build_wheel("../dist"))'
 
 .PHONY: locks
 locks: ## lock the Python packages anew (needs uv)

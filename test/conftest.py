@@ -20,7 +20,7 @@ from harness.server import Server
 
 Connect = Callable[..., psycopg.Connection]
 
-pytest_plugins = ["pgq.pytest_plugin"]
+pytest_plugins = ["pgq.testing.pytest_plugin"]
 
 # Its assertions say what they compared, as those in tests do.
 pytest.register_assert_rewrite("model")

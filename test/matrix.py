@@ -19,7 +19,7 @@ from harness.paths import TEST
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("suites", nargs="*", metavar="suite", default=[])
-    parser.add_argument("--majors", nargs="*", type=int, default=sorted(versions.PACKED))
+    parser.add_argument("--majors", nargs="*", type=int, default=versions.MAJORS)
     parser.add_argument("--only", default="", metavar="TEXT", help="tests with TEXT in their path")
     options = parser.parse_args()
     suites = options.suites or ["sql", "isolation", "python"]

@@ -12,9 +12,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from chaos import chaos, failover
+from chaos import chaos, dumps, failover, killers
 from harness import (
-    bench_suite,
     isolation_suite,
     lint_suite,
     pytest_suite,
@@ -33,6 +32,22 @@ ALL = (
 POOLED = "(test_client and not test_client_async) or test_rights or test_errors"
 
 
+def bench(into: report.Report) -> None:
+    """Try the benchmarks, which need packages that no other suite needs."""
+    from harness import bench_suite
+
+    bench_suite.run(into)
+
+
+def all_chaos(
+    into: report.Report, *, crashes: int, messages: int, restores: int, killed: int
+) -> None:
+    """Run crashes under load, then dumps under rotation, then messages that kill."""
+    chaos.run(into, crashes=crashes, messages=messages)
+    dumps.run(into, dumps=restores)
+    killers.run(into, messages=150 * killed, killers=killed)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("suites", nargs="*", metavar="suite")
@@ -43,6 +58,8 @@ def main() -> int:
     )
     parser.add_argument("--crashes", type=int, default=20, help="of the server, at least")
     parser.add_argument("--messages", type=int, default=80_000, help="under chaos, at least")
+    parser.add_argument("--dumps", type=int, default=2, help="under chaos, restored and compared")
+    parser.add_argument("--killers", type=int, default=2, help="messages that kill their worker")
     parser.add_argument("--rounds", type=int, default=1, help="of failover")
     parser.add_argument("--jobs", type=int, default=2, help="suites at a time, of all of them")
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
@@ -64,13 +81,19 @@ def main() -> int:
         "pgbouncer": partial(
             pytest_suite.run, directory="python", pattern=options.only, pooler=True
         ),
-        "chaos": partial(chaos.run, crashes=options.crashes, messages=options.messages),
+        "chaos": partial(
+            all_chaos,
+            crashes=options.crashes,
+            messages=options.messages,
+            restores=options.dumps,
+            killed=options.killers,
+        ),
         "failover": partial(failover.run, rounds=options.rounds),
         "spark": partial(
             pytest_suite.run, directory="spark", pattern=options.only, accept=options.accept
         ),
         "spark-cluster": partial(pytest_suite.run, directory="spark_cluster", pattern=options.only),
-        "bench": bench_suite.run,
+        "bench": bench,
         "lint": lint_suite.run,
     }
     if not options.suites:

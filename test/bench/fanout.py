@@ -1,7 +1,9 @@
-"""What it costs to publish to many, and past many."""
+"""What it costs to publish to many, past many, and into lanes."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
@@ -10,17 +12,24 @@ from bench.measure import Usage, alternate, measure, median
 from bench.report import Section, number
 from bench.systems import HEADERS, PAYLOADS
 
+BATCHES = (1, 10, 100, 1000)
+
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
         "Backend CPU of publishing, in microseconds a message. To many: 10 subscriptions without "
         "a filter, and 100 with one, of which 10 match. Past many: one queue alone; and a topic "
         "among many that one of many subscriptions receives, half of them with wildcards, when "
-        "the topic is published to for the first time and after that."
+        "the topic is published to for the first time and after that; and a message that one of "
+        "many filtered subscriptions of its topic matches (equality, prefix, range or existence, "
+        "one to three keys), with what a new subscription takes. Into lanes: a queue without "
+        "lanes, pgmq, and a queue with a hashed lane key of which every message has another value."
     )
     rows: list[list[str]] = []
     to_many(bench, section, rows)
     past_many(bench, section, rows)
+    past_filters(bench, section, rows)
+    into_lanes(bench, section, rows)
     section.table(["publish", "CPU", "ratio", ""], rows)
 
 
@@ -77,6 +86,105 @@ def past_many(bench: Bench, section: Section, rows: list[list[str]]) -> None:
     rows.append(["one queue", number(alone), "", ""])
     rows.append([f"{what}, first time", number(first.cpu), number(first.cpu / alone), ""])
     rows.append([what, number(among), number(among / alone), verdict])
+
+
+def past_filters(bench: Bench, section: Section, rows: list[list[str]]) -> None:
+    """Publish messages of which each matches one of the filters."""
+    few, many = 100, bench.pick(400, 10_000)
+    found: dict[int, Usage] = {}
+    for filters in (few, many):
+        with bench.database() as dsn, Session(dsn) as session:
+
+            def subscribe(session: Session = session, filters: int = filters) -> None:
+                with session.conn.transaction():
+                    for i in range(filters):
+                        document = json.dumps(standing(i)[0])
+                        session.execute("select pgq.subscribe(%s, 't', %s)", f"s{i}", document)
+
+            added = measure(session, subscribe).per(filters)
+            session.execute("analyze pgq.binding, pgq.anchor, pgq.route, pgq.queue")
+
+            def work(session: Session = session, filters: int = filters) -> None:
+                for i in range(filters):
+                    headers = json.dumps(standing(i * 7 % filters)[1])
+                    session.execute("select pgq.publish('t', %s, %s)", PAYLOADS[i % 1000], headers)
+
+            work()
+            rounds = [measure(session, work).per(filters) for _ in range(bench.pick(1, 3))]
+            found[filters] = median(rounds)
+    ratio = found[many].cpu / found[few].cpu
+    what = f"one of {many:,} filters matches"
+    verdict = section.at_most(f"{what}: ratio to one of {few}", ratio, 3)
+    rows.append([f"one of {few} filters matches", number(found[few].cpu), "", ""])
+    rows.append([what, number(found[many].cpu), number(ratio), verdict])
+    verdict = section.at_most(f"a new one beside {many:,} filters", added.cpu / 1000, 5, "ms")
+    rows.append([f"subscribe, beside {many:,} filters", number(added.cpu), "", verdict])
+
+
+def standing(i: int) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the i-th filter, and headers that it alone matches."""
+    match i % 4:
+        case 0:
+            document: dict[str, object] = {"customer": f"c{i}", "type": "order"}
+            headers: dict[str, object] = {"customer": f"c{i}"}
+        case 1:
+            document = {"path": [{"prefix": f"/r/{i}/"}], "type": "order", "region": ["eu", "us"]}
+            headers = {"path": f"/r/{i}/x", "region": "eu"}
+        case 2:
+            document = {"type": "order", "amount": {"$gte": i * 10, "$lt": i * 10 + 10}}
+            headers = {"amount": i * 10 + 5}
+        case _:
+            document = {f"flag{i}": {"$exists": True}}
+            headers = {f"flag{i}": 1}
+    return document, {"type": "order", **headers}
+
+
+def into_lanes(bench: Bench, section: Section, rows: list[list[str]]) -> None:
+    """Publish messages that all have another value of a hashed lane key."""
+    with bench.database() as dsn, Session(dsn) as session:
+        session.execute("select pgq.create_queue('plain')")
+        session.execute("select pgq.create_queue('hashed', lane_keys => '{#customer}')")
+        session.execute("select pgmq.create('plain')")
+        for batch in BATCHES:
+            count = bench.pick(max(batch, 50), max(20 * batch, 1000))
+            contestants: dict[str, Callable[[], Usage]] = {
+                name: partial(publish_each, session, name, count, batch)
+                for name in ("plain", "hashed", "pgmq")
+            }
+            alternate(1, contestants)
+            found = {
+                name: median(usages).cpu
+                for name, usages in alternate(bench.pick(2, 5), contestants).items()
+            }
+            ratio = found["hashed"] / found["plain"]
+            what = f"a hashed lane key, by {batch}"
+            verdict = section.at_most(f"{what}: ratio to no lanes", ratio, 1.5)
+            rows.append([f"no lanes, by {batch}", number(found["plain"]), "", ""])
+            other = number(found["pgmq"] / found["plain"])
+            rows.append([f"pgmq, by {batch}", number(found["pgmq"]), other, ""])
+            rows.append([what, number(found["hashed"]), number(ratio), verdict])
+
+
+def publish_each(session: Session, queue: str, count: int, batch: int) -> Usage:
+    """Publish messages with different values; return the cost of a message."""
+
+    def work() -> None:
+        for first in range(0, count, batch):
+            headers = [f'{{"customer": "c{i}"}}' for i in range(first, first + batch)]
+            if queue == "pgmq" and batch == 1:
+                query = "select pgmq.send('plain', %s::jsonb, %s::jsonb)"
+                session.execute(query, PAYLOADS[first % 1000], headers[0])
+            elif queue == "pgmq":
+                query = "select pgmq.send_batch('plain', %s::jsonb[], %s::jsonb[])"
+                session.execute(query, PAYLOADS[:batch], headers)
+            elif batch == 1:
+                query = "select pgq.publish(%s, %s, %s)"
+                session.execute(query, queue, PAYLOADS[first % 1000], headers[0])
+            else:
+                query = "select pgq.publish_batch(%s, %s::jsonb[], %s::jsonb[])"
+                session.execute(query, queue, PAYLOADS[:batch], headers)
+
+    return measure(session, work).per(count)
 
 
 def publish(session: Session, topics: list[str], count: int, batch: int) -> Usage:

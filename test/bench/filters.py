@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import psycopg
+
 from bench.cluster import Bench, Session
-from bench.fill import fill_pgmq, fill_pgq
+from bench.fill import CHUNK, fill_pgmq, fill_pgq
 from bench.measure import Usage, measure, median
 from bench.report import Section, number
 
@@ -19,6 +22,19 @@ REFUNDS: Mapping[str, object] = {"type": "refund"}
 THREE: Mapping[str, object] = {"type": "order", "region": ["eu", "us"], "amount": {"$gt": 1000}}
 CLAIMS = 20
 N = 10
+# A message for one of many recipients, and the same for pgmq, whose condition looks at the message.
+FILL_RECIPIENTS = """
+insert into pgq.message (topic, recipient, payload)
+select 'mail', 'r' || (i * 7919 %% %s), jsonb_build_object('number', i, 'text', repeat('x', 150))
+from generate_series(%s::bigint, %s::bigint) i
+"""
+FILL_PGMQ_RECIPIENTS = """
+select count(*) from pgmq.send_batch('mail', array(
+    select jsonb_build_object('recipient', 'r' || (i * 7919 %% %s), 'number', i,
+                              'text', repeat('x', 150))
+    from generate_series(%s::bigint, %s::bigint) i))
+"""
+PATTERNS = (1, 10, 33, 100, 250, 1000)
 
 
 @dataclass
@@ -32,10 +48,12 @@ class Found:
     fruitless: Usage
     idle: Usage
     peer: Usage
+    peer_fruitless: Usage
     test: float
 
     def row(self) -> list[str]:
-        usages = (self.lanes, self.first, self.next, self.fruitless, self.idle, self.peer)
+        usages = [self.lanes, self.first, self.next, self.fruitless, self.idle]
+        usages += [self.peer, self.peer_fruitless]
         return [
             f"{self.others:,}",
             *(f"{number(usage.cpu / 1000)} / {number(usage.seconds * 1000)}" for usage in usages),
@@ -60,7 +78,7 @@ def run(bench: Bench, section: Section) -> None:
     section.table(
         [
             *("others", "with lanes", "without, first", "without, next", "no match, first"),
-            *("no match, idle", "pgmq", "testing"),
+            *("no match, idle", "pgmq", "pgmq, no match", "testing"),
         ],
         [size.row() for size in found],
     )
@@ -77,7 +95,123 @@ def run(bench: Bench, section: Section) -> None:
     section.guard(f"a claim with lanes grows {flat:.1f} times with the backlog", flat < 4)
     dearest = max(size.lanes.cpu for size in found) / 1000
     section.at_most("with lanes: CPU of a claim", dearest, 2, "ms")
+    for size in found[1:]:
+        section.at_most(
+            f"without lanes, no match, first time, {size.others:,}: pgq : pgmq",
+            size.fruitless.cpu / size.peer_fruitless.cpu,
+            1.2,
+        )
     section.at_most("testing a message, three conditions", found[-1].test, 2, "us")
+    to_recipients(bench, section)
+    by_patterns(bench, section)
+
+
+def to_recipients(bench: Bench, section: Section) -> None:
+    """Claim for one of many recipients, whose messages stand among all others."""
+    recipients, messages = bench.pick((2000, 10_000), (1_000_000, 5_000_000))
+    section.say(
+        f"Claims for one of {recipients:,} recipients, behind {messages:,} messages. The queue has "
+        "the lane key `msg.recipient`, which is hashed; pgmq reads with its condition. "
+        "Milliseconds of backend CPU / on the clock; publishing: microseconds of backend CPU a "
+        "message, in transactions of 50,000."
+    )
+    with bench.database() as dsn:
+        with Session(dsn) as session:
+            session.execute("select pgq.create_queue('mail', lane_keys => '{#msg.recipient}')")
+            session.execute("select pgmq.create('mail')")
+            session.execute("set synchronous_commit = off")
+            sizes = (recipients, messages)
+            published = measure(session, lambda: fill(session, FILL_RECIPIENTS, *sizes))
+            peer_published = measure(session, lambda: fill(session, FILL_PGMQ_RECIPIENTS, *sizes))
+            session.execute("vacuum analyze")
+        with Session(dsn) as session:
+            wanted = [{"msg.recipient": f"r{i * 31 % recipients}"} for i in range(CLAIMS + 5)]
+            # Of each recipient's messages some the first time, some more, and then none is left.
+            first = [take(session, "mail", document, 1, n=2)[0] for document in wanted]
+            usages = [take(session, "mail", document, 1, n=2)[0] for document in wanted]
+            take(session, "mail", {"msg.recipient": [w["msg.recipient"] for w in wanted]}, 1, n=999)
+            none = [take(session, "mail", document, 1)[0] for document in wanted]
+            peers = [read(session, {"recipient": f"r{i}"}, "mail") for i in range(3)]
+    claim, peer = median(usages), median(peers)
+    section.table(
+        ["", "claim, a new filter", "claim", "claim, none left", "publish"],
+        [
+            [
+                *("pgq", both(median(first[5:])), both(claim), both(median(none))),
+                number(published.cpu / messages),
+            ],
+            ["pgmq", "", both(peer), "", number(peer_published.cpu / messages)],
+        ],
+    )
+    section.at_most(f"one of {recipients:,} recipients: CPU of a claim", claim.cpu / 1000, 1, "ms")
+    section.guard(
+        f"a claim for one of {recipients:,} recipients takes {claim.cpu / 1000:.1f} ms",
+        claim.cpu < 50_000,
+    )
+
+
+def both(usage: Usage) -> str:
+    return f"{number(usage.cpu / 1000)} / {number(usage.seconds * 1000)}"
+
+
+def fill(session: Session, query: str, recipients: int, messages: int) -> None:
+    for first in range(1, messages + 1, CHUNK):
+        session.execute(query, recipients, first, min(first + CHUNK - 1, messages))
+
+
+def by_patterns(bench: Bench, section: Section) -> None:
+    """Claims whose filter has many patterns of one field."""
+    count = bench.pick(1000, 20_000)
+    section.say(
+        f"Claims that test {count:,} messages without a match, by the number of patterns in one "
+        "list: microseconds of backend CPU a message, compiling included. The texts have 30 random "
+        "letters. A line ends where a list is refused: patterns that begin anywhere, or ignore "
+        "case, count for more nodes."
+    )
+    kinds: dict[str, Callable[[str], object]] = {
+        "values": lambda word: word,
+        "prefix": lambda word: {"prefix": word},
+        "wildcard a*b": lambda word: {"wildcard": f"{word[:4]}*{word[4:]}"},
+        "suffix": lambda word: {"suffix": word[:4]},
+        "wildcard *a*": lambda word: {"wildcard": f"*{word[:4]}*"},
+        "equals-ignore-case": lambda word: {"equals-ignore-case": word},
+    }
+    chance = random.Random(1)
+    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=8)) for _ in range(1000)]
+    lines: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
+    with bench.database() as dsn, Session(dsn) as session:
+        session.execute("select pgq.create_queue('texts')")
+        session.execute(
+            "insert into pgq.message (topic, headers, payload) select 'texts',"
+            " jsonb_build_object('text', (select string_agg(chr(97 + (random() * 25)::int), '')"
+            " from generate_series(1, 30 + i - i))), '1' from generate_series(1, %s) i",
+            count,
+        )
+        session.execute("vacuum analyze")
+        take(session, "texts", {"text": "warm"}, 1)
+        for kind, pattern in kinds.items():
+            for patterns in PATTERNS:
+                document = {"text": [pattern(word) for word in words[:patterns]]}
+                try:
+                    usage = take(session, "texts", document, 1)[0]
+                except psycopg.Error as error:
+                    if error.sqlstate != "QU004":
+                        raise
+                    break
+                lines[kind].append((patterns, usage.cpu / count))
+    section.table(
+        ["patterns", *(f"{patterns:,}" for patterns in PATTERNS)],
+        [
+            [kind, *(number(cpu) for _, cpu in points), *[""] * (len(PATTERNS) - len(points))]
+            for kind, points in lines.items()
+        ],
+    )
+    title = "CPU of testing a message, by the number of patterns in one list"
+    section.plot(title, "patterns", "microseconds", lines, log="xy")
+    for kind, points in lines.items():
+        dearest = max(cpu for _, cpu in points)
+        most = f"{points[-1][0]:,.0f}"
+        section.at_most(f"{kind}: up to {most} patterns, CPU of a test", dearest, 20, "us")
 
 
 def at_size(dsn: str, others: int, more: int) -> Found:
@@ -105,15 +239,18 @@ def at_size(dsn: str, others: int, more: int) -> Found:
         idle = median(take(session, "plain", nothing, CLAIMS))
         three = {**THREE, "amount": {"$gt": 1000 + others}}
         tested = take(session, "plain", three, 1)[0].cpu / others
-        peer = median([read(session) for _ in range(5)])
+        peer = median([read(session, REFUNDS) for _ in range(5)])
+        peer_fruitless = median([read(session, nothing) for _ in range(3)])
         # Nothing that matches remains for the next size.
         drain(session, "laned")
         drain(session, "plain")
         session.execute("delete from pgmq.q_deals where message ->> 'type' = 'refund'")
-    return Found(others, lanes, first, later, fruitless, idle, peer, tested)
+    return Found(others, lanes, first, later, fruitless, idle, peer, peer_fruitless, tested)
 
 
-def take(session: Session, queue: str, document: Mapping[str, object], times: int) -> list[Usage]:
+def take(
+    session: Session, queue: str, document: Mapping[str, object], times: int, n: int = N
+) -> list[Usage]:
     """Claim and acknowledge; return what the claims cost."""
     text = json.dumps(dict(document))
     usages = []
@@ -121,7 +258,7 @@ def take(session: Session, queue: str, document: Mapping[str, object], times: in
         leases: list[int] = []
 
         def claim(leases: list[int] = leases) -> None:
-            rows = session.execute("select * from pgq.claim(%s, %s, %s)", queue, text, N)
+            rows = session.execute("select * from pgq.claim(%s, %s, %s)", queue, text, n)
             leases += {row[0] for row in rows}
 
         usages.append(measure(session, claim))
@@ -130,13 +267,13 @@ def take(session: Session, queue: str, document: Mapping[str, object], times: in
     return usages
 
 
-def read(session: Session) -> Usage:
+def read(session: Session, document: Mapping[str, object], queue: str = "deals") -> Usage:
     """Read from pgmq with its condition; what is read stays hidden for an hour."""
-    condition = json.dumps(dict(REFUNDS))
+    condition = json.dumps(dict(document))
     return measure(
         session,
         lambda: session.execute(
-            "select * from pgmq.read('deals', 3600, %s, %s)", N, condition
+            "select * from pgmq.read(%s, 3600, %s, %s)", queue, N, condition
         ).fetchall(),
     )
 

@@ -74,7 +74,7 @@ def rate(bench: Bench, dsn: str, consumer: str) -> float:
     with ExitStack() as stack:
         session = stack.enter_context(Session(dsn))
         if consumer == "always":
-            session.execute("listen pgq")
+            session.execute("listen " + session.value("select pgq.channel('busy')"))
             session.execute("select pgq.wait_begin('busy', 'bench', '1 hour')")
         stack.enter_context(worker(dsn, consumer))
         published = pgbench(bench, session.conn.info.dbname)

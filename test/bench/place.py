@@ -1,4 +1,4 @@
-"""Where to filter: in the client, in the server, or in the server with lanes."""
+"""Where to filter: in the client, in the server, or in the server with lanes; and pgmq."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ from bench.report import Section, number
 RATES = (1, 10, 50, 90, 100)
 BATCH = 100
 WANTED = "refund"
-PLACES = ("client", "server, no lanes", "server, lanes")
+PLACES = ("client", "server, no lanes", "server, lanes", "server, hashed lanes", "pgmq")
+LANE_KEYS = {"server, lanes": ["type"], "server, hashed lanes": ["#type"]}
 # As published: every hundred messages hold the matches of their rate, well mixed.
-FILL = """
+KIND = "case when i * 37 %% 100 < %s then 'refund' else 'order' end"
+FILL = f"""
 insert into pgq.message (topic, headers, payload)
-select 'deals', jsonb_build_object('type', case when i * 37 %% 100 < %s then 'refund'
-                                                else 'order' end),
+select 'deals', jsonb_build_object('type', {KIND}),
        jsonb_build_object('number', i, 'text', repeat('x', 170))
 from generate_series(1, %s) i
+"""
+# The condition of pgmq looks at the message.
+FILL_PGMQ = f"""
+select count(*) from pgmq.send_batch('deals', array(
+    select jsonb_build_object('type', {KIND}, 'number', i, 'text', repeat('x', 170))
+    from generate_series(1, %s) i))
 """
 
 
@@ -58,7 +65,7 @@ def run(bench: Bench, section: Section) -> None:
         "match: messages fetched, bytes received, backend CPU and client CPU in microseconds "
         "and their sum; and the median time of a claim in milliseconds. Filtering in the client "
         "acknowledges what it does not want: the cheapest way to be rid of it, and only right "
-        "if nobody else wants it."
+        "if nobody else wants it. pgmq: read with its condition, and deleted."
     )
     rows = []
     totals: dict[str, list[float]] = {place: [] for place in PLACES}
@@ -78,15 +85,20 @@ def run(bench: Bench, section: Section) -> None:
     lines = {place: list(zip(RATES, totals[place], strict=True)) for place in PLACES}
     title = "CPU of database and client for a match, by how many of the messages match"
     section.plot(title, "match rate, %", "microseconds", lines, log="xy")
-    for place in PLACES[1:]:
+    for rate, client, server in zip(RATES, totals["client"], totals[PLACES[1]], strict=True):
+        if rate < 100:
+            section.at_most(f"{rate} % match: server without lanes : client", server / client, 1)
+    for place in PLACES[1:-1]:
         section.say(f"{place}: {break_even(totals['client'], totals[place])}.")
 
 
 def at_rate(bench: Bench, dsn: str, rate: int, count: int) -> dict[str, Bill]:
     def contestant(place: str) -> Bill:
-        keys = ["type"] if place == "server, lanes" else None
         wanted = None if place == "client" else WANTED
+        if place == "pgmq":
+            return from_pgmq(dsn, rate, count)
         with Session(dsn, parse=True) as session:
+            keys = LANE_KEYS.get(place)
             session.execute("select pgq.create_queue('deals', lane_keys => %s)", keys)
             for size in (300, 300, count):  # the first two are to warm up
                 session.execute(FILL, rate, size)
@@ -120,6 +132,38 @@ def fetch(session: Session, wanted: str | None) -> Bill:
         bill.received += data_bytes(cursor)
     bill.database = session.cpu() - database
     bill.latencies = tuple(latencies)
+    return bill
+
+
+def from_pgmq(dsn: str, rate: int, count: int) -> Bill:
+    """Read what matches and delete it, until nothing comes."""
+    condition = json.dumps({"type": WANTED})
+    with Session(dsn, parse=True) as session:
+        session.execute("select pgmq.create('deals')")
+        for size in (300, count):  # the first is to warm up
+            bill = Bill()
+            latencies = []
+            session.execute(FILL_PGMQ, rate, size)
+            database = session.cpu()
+            while True:
+                started, client = time.perf_counter(), time.process_time()
+                cursor = session.execute(
+                    "select * from pgmq.read('deals', 3600, %s, %s)", BATCH, condition
+                )
+                latencies.append(time.perf_counter() - started)
+                ids = [row[0] for row in cursor]
+                if ids:
+                    session.execute("select pgmq.delete('deals', %s::bigint[])", ids)
+                bill.client += (time.process_time() - client) * 1e6
+                if not ids:
+                    break
+                bill.matches += len(ids)
+                bill.fetched += len(ids)
+                bill.received += data_bytes(cursor)
+            bill.database = session.cpu() - database
+            bill.latencies = tuple(latencies)
+            session.execute("select pgmq.purge_queue('deals')")
+        session.execute("select pgmq.drop_queue('deals')")
     return bill
 
 

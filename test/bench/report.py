@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +18,33 @@ INTRODUCTION = (
     "possible, contestants take turns in the same run on the same server, and of several rounds "
     "the median is shown. A target that is not met is listed as such."
 )
+
+#: The figures at the top: section, pattern of the target, and what the figure says.
+FIGURES = (
+    (
+        "cost",
+        r"1000/100, pgq: claim\+ack CPU, ratio",
+        "CPU of claim and acknowledgement, pgq : pgmq",
+    ),
+    (
+        "backlog",
+        r"in sets: claim of 100, dearest : .*",
+        "CPU of a claim, largest : smallest backlog",
+    ),
+    (
+        "snapshot",
+        r"published by 1, .*: rate kept",
+        "claim rate kept beside a long-running transaction",
+    ),
+    (
+        "filters",
+        r"with lanes: CPU of a claim",
+        "CPU of a claim by filter, behind all other messages",
+    ),
+    ("wakeup", r"wake-up: p50", "wake-up of an idle consumer, median"),
+)
+#: The section whose first plot is at the top.
+CHART = "filters"
 
 
 @dataclass(frozen=True)
@@ -148,20 +176,38 @@ def whole(sections: Sequence[Section], preface: str) -> str:
     """Return the text of the whole report."""
     lines = ["# pgq: measurements", ""]
     lines += [preface, ""] if preface else []
-    lines += [
-        INTRODUCTION,
-        "",
-        "## Environment",
-        "",
-        *_environment(sections),
-        "",
-        "## Targets",
-        "",
-        *_targets(sections),
-    ]
+    lines += [*_summary(sections), INTRODUCTION, "", "## Sections", ""]
+    lines += [f"- [{section.name}](#{section.name}): {section.title}" for section in sections]
     for section in sections:
         lines += ["", section.markdown()]
+    lines += ["", "## Targets", "", *_targets(sections)]
+    lines += ["", "## Environment", "", *_environment(sections)]
     return "\n".join(lines) + "\n"
+
+
+def figures(sections: Sequence[Section]) -> list[tuple[str, str, str]]:
+    """Return the figures at the top: section, what it says, value; of what was measured."""
+    return [
+        (name, text, target.measured)
+        for name, pattern, text in FIGURES
+        for section in sections
+        if section.name == name
+        for target in section.targets
+        if re.fullmatch(pattern, target.what)
+    ]
+
+
+def _summary(sections: Sequence[Section]) -> list[str]:
+    found = figures(sections)
+    targets = [target for section in sections for target in section.targets]
+    met = sum(target.met for target in targets)
+    rows = [f"| {text} | {value} | [{name}](#{name}) |" for name, text, value in found]
+    lines = ["| figure | measured | section |", "| --- | ---: | --- |", *rows, ""] if rows else []
+    lines += [f"{met} of {len(targets)} [targets](#targets) are met.", ""]
+    for section in sections:
+        if section.name == CHART and section.plots:
+            lines += [f"![{section.plots[0].title}]({PLOTS}/{CHART}-1.svg)", ""]
+    return lines
 
 
 def _environment(sections: Sequence[Section]) -> list[str]:
@@ -180,7 +226,6 @@ def _environment(sections: Sequence[Section]) -> list[str]:
 
 def _targets(sections: Sequence[Section]) -> list[str]:
     targets = [(section.name, target) for section in sections for target in section.targets]
-    met = sum(target.met for _, target in targets)
     return [
         "| | target | wanted | measured | |",
         "| --- | --- | --- | --- | --- |",
@@ -189,6 +234,4 @@ def _targets(sections: Sequence[Section]) -> list[str]:
             f"| {target.verdict} |"
             for name, target in targets
         ),
-        "",
-        f"{met} of {len(targets)} met.",
     ]

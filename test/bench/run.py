@@ -27,8 +27,31 @@ from harness.paths import CACHE, ROOT
 
 # In the order of the report.
 MODULES = (
-    *("cost", "batches", "single", "skytools", "peers", "client", "backlog", "filters", "stages"),
-    *("place", "snapshot", "connections", "wakeup", "notify", "fanout", "growth", "soak", "relay"),
+    *(
+        "cost",
+        "batches",
+        "pgmq_served",
+        "single",
+        "skytools",
+        "peers",
+        "client",
+        "backlog",
+        "filters",
+        "limits",
+        "rotation",
+    ),
+    *(
+        "stages",
+        "place",
+        "snapshot",
+        "connections",
+        "wakeup",
+        "notify",
+        "fanout",
+        "growth",
+        "soak",
+        "relay",
+    ),
     "spark",
 )
 PUBLISHED = ROOT / "extension" / "benchmark.md"

@@ -99,7 +99,7 @@ class Pgmq:
         self.name = "pgmq" if end == "delete" else f"pgmq, {end}"
         self.queue = queue
         self.end = end
-        self.tables = (f"pgmq.q_{queue}",)
+        self.tables: tuple[str, ...] = (f"pgmq.q_{queue}",)
 
     def create(self, session: Session) -> None:
         session.execute("select pgmq.create(%s)", self.queue)

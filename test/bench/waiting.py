@@ -45,7 +45,8 @@ class Consumer(threading.Thread):
     def run(self) -> None:
         try:
             with Session(self._dsn) as session:
-                session.execute("listen pgq")
+                channel: str = session.value("select pgq.channel(%s)", self._queue)
+                session.execute(f"listen {channel}")
                 while not self._stopped.is_set():
                     self._turn(session)
         except BaseException as error:

@@ -1,8 +1,10 @@
 """Work under load while everything fails that can fail, and an account of it at the end.
 
-Workers publish, consume and read batches through a proxy; faults strike one after the other. At
-the end every message that was published is acknowledged, a dead letter or still held, once in each
-queue that receives it, and what a worker was told to be committed is there.
+Workers publish, consume and read batches through a proxy, beside a hostile role with rights to its
+own queue. Faults strike one after the other: crashes, cuts, rotations, tokens that start again,
+thousands of messages that expire at once. At the end every message that was published is
+acknowledged, a dead letter or still held, once in each queue that receives it, and what a worker
+was told to be committed is there.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ from harness.report import Report
 from harness.server import SETTINGS
 from pgq import embedded
 
-ROLES = [("publish", 3), ("consume", 4), ("read", 2)]
+ROLES = [("publish", 3), ("consume", 4), ("read", 2), ("hostile", 1)]
 PATIENCE = 90.0
 # The names of workers' sessions
-WORKERS = "^(publish|consume|read)-"
+WORKERS = "^(publish|consume|read|hostile)-"
 
 TABLES = """
-create table sent (uid bigint primary key, kind int, group_key text);
+create table sent (uid bigint primary key, topic text, kind int, group_key text);
 create table done (seq bigint generated always as identity, queue text, uid bigint);
 create table batch (reader int, number int, primary key (reader, number));
 select pgq.create_queue('work', lane_keys => '{kind}', lease => '4 s', max_attempts => 50,
@@ -45,6 +47,13 @@ select pgq.create_queue('work', lane_keys => '{kind}', lease => '4 s', max_attem
 select pgq.create_queue('audit', lease => '4 s', max_attempts => 50, backoff => '100 ms',
                         max_backoff => '1 s', retention => '1 s');
 select pgq.subscribe('audit', 'work', '{"kind": {"$lte": 1}}');
+-- Its messages expire: consumers are mostly away.
+select pgq.create_queue('news', lease => '4 s', max_attempts => 50, backoff => '100 ms',
+                        max_backoff => '1 s', retention => '1 s');
+-- A role that may do what it likes with this one, and does.
+create role mallory login password 'mallory';
+select pgq.create_queue('mine', retention => '1 s');
+select pgq.grant_queue('mine', 'mallory', 'admin');
 """
 
 # Where each message is, for each queue, and where it has to be.
@@ -53,14 +62,15 @@ create temp table fate as
     select queue, uid, 'done' as place from done
     union all
     select q.name, (d.payload ->> 'uid')::bigint, 'dead'
-    from pgq.dead_letter d join pgq.queue q using (queue_id)
+    from pgq.dead_letter d join pgq.queue q using (queue_id) where q.name <> 'mine'
     union all
     select s.queue, (m.payload ->> 'uid')::bigint, 'held'
-    from pgq.message_state s join pgq.message m using (id) where s.state <> 'dead';
+    from pgq.message_state s join pgq.message m using (id)
+    where s.state <> 'dead' and s.queue <> 'mine';
 create temp table expected as
-    select 'work' as queue, uid from sent
+    select topic as queue, uid from sent
     union all
-    select 'audit', uid from sent where kind <= 1;
+    select 'audit', uid from sent where topic = 'work' and kind <= 1;
 create temp table noted (what text, uid bigint);
 """
 
@@ -76,6 +86,10 @@ LAWS = {
     " except select uid from sent",
     "what was said to be acknowledged stays so": "select what, uid from noted"
     " where what like 'done %' except select 'done ' || queue, uid from done",
+    "no innocent message is a dead letter": "select q.name, d.reason, d.payload"
+    " from pgq.dead_letter d join pgq.queue q using (queue_id) where q.name <> 'mine'"
+    " and not (d.reason = 'rejected' and (d.payload ->> 'uid')::bigint % 997 = 0"
+    " or d.reason = 'expired' and q.name = 'news')",
     "groups were delivered in order": "select * from (select queue, group_key, uid,"
     " lag(uid) over (partition by queue, group_key order by seq) as before"
     " from done join sent using (uid) where group_key is not null) o where before > uid",
@@ -120,6 +134,8 @@ class Chaos:
         self.lives[role, number] += 1
         name = f"{role}-{number}-{life}"
         dsn = make_conninfo(self.dsn, application_name=name, connect_timeout=10)
+        if role == "hostile":
+            dsn = make_conninfo(dsn, user="mallory", password="mallory")
         with (self.scratch / f"{name}.err").open("wb") as errors:
             self.workers[role, number] = subprocess.Popen(
                 [
@@ -260,7 +276,7 @@ class Chaos:
 
     def left(self) -> int:
         """How many messages are still to be delivered."""
-        query = "select count(*) from pgq.message_state where state <> 'dead'"
+        query = "select count(*) from pgq.message_state where state <> 'dead' and queue <> 'mine'"
         return int(self.value(query))
 
 
@@ -405,12 +421,41 @@ class Faults(Chaos):
                 conn.execute("call pgq.maintain()")
                 if conn.execute(query).fetchone() != before:
                     return True
-                conn.execute("update pgq.era set retry_at = null where retry_at is not null")
+                time.sleep(0.05)
         return False
+
+    def wrap_tokens(self) -> bool:
+        """Let the next leases get the numbers of leases that are alive, or the last ones."""
+        with self.connection() as conn:
+            row = conn.execute(
+                "select setval(case when number > 6291456 then 'pgq.checked_lease_id'"
+                " else 'pgq.lease_id' end::regclass, greatest(number, 2) - 1)"
+                " from (select lease_id & 8388607 as number from pgq.lease"
+                " where until < 'infinity' order by random() limit 1) l"
+            ).fetchone()
+            conn.execute("select setval('pgq.lease_id', 6291450) where random() < 0.3")
+            conn.execute("select setval('pgq.checked_lease_id', 8388600) where random() < 0.3")
+        return row is not None
+
+    def expire_backlog(self) -> bool:
+        """Publish thousands of messages that expire at once, as nobody takes them."""
+        first = -random.randrange(1, 1 << 60)
+        with self.connection() as conn, conn.transaction():
+            conn.execute(
+                "insert into sent select u, 'news' from generate_series(%s, %s) u",
+                [first, first + 2999],
+            )
+            conn.execute(
+                "insert into pgq.message (topic, payload, expires_at) select 'news',"
+                " jsonb_build_object('uid', u), pgq.now() + interval '100 ms'"
+                " from generate_series(%s, %s) u",
+                [first, first + 2999],
+            )
+        return True
 
     def replay_upgrade(self) -> bool:
         with self.connection() as conn:
-            install_plain(conn, "pgq-plain-upgrade.sql")
+            install_plain(conn)
         return True
 
     def strike(self, fault: Callable[[], bool]) -> None:
@@ -428,14 +473,14 @@ class Faults(Chaos):
         gentle: list[Callable[[], bool]] = [
             *(self.terminate_backend, self.cancel_statement, self.kill_worker),
             *(self.cut_connections, self.freeze_connections, self.fill_lock_queue),
-            *(self.turn_era, self.replay_upgrade),
+            *(self.turn_era, self.wrap_tokens, self.expire_backlog, self.replay_upgrade),
         ]
         hard: list[Callable[[], bool]] = [
             *(self.kill_backend, self.restart_immediately, self.kill_postmaster)
         ]
         started = time.monotonic()
         deadline = started + PATIENCE + 10 * crashes + messages / 200
-        self.start_workers("publish", "consume", "read")
+        self.start_workers("publish", "consume", "read", "hostile")
         turn = 0
         while True:
             time.sleep(self.chance.random())

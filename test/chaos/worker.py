@@ -1,4 +1,4 @@
-"""A process that publishes or consumes until SIGTERM, whatever happens to its connections.
+"""A process that publishes, consumes or does harm until SIGTERM, whatever happens to connections.
 
 python worker.py ROLE NUMBER LIFE DSN LEDGER
 
@@ -32,6 +32,9 @@ FILTERS: list[dict[str, Any] | None] = [
     {"kind": {"$in": [0, 2]}},
     {"payload.uid": {"$gt": 0}, "kind": {"$ne": 3}},
 ]
+
+# What the hostile role is refused: no right to other queues, no such queue or lease.
+REFUSED = {"42501", "QU001", "QU003"}
 
 # A lost connection has no SQLSTATE. The others say that nothing was done: cancelled, server
 # stopping or starting, too many connections, serialization failure, lease lost.
@@ -76,7 +79,8 @@ class Worker:
                 time.sleep(0.05)
 
     def trouble(self, error: psycopg.Error) -> None:
-        if error.sqlstate not in PASSING:
+        # A crash that ends a parallel worker before the backend has a code of its own.
+        if error.sqlstate not in PASSING and "lost connection to parallel worker" not in str(error):
             raise error
         self.note("error", [error.sqlstate])
 
@@ -89,8 +93,12 @@ class Worker:
         group = f"{self.number}.{self.chance.randrange(GROUPS)}" if size <= 10 else None
         kind = self.chance.randrange(5)
         delay = "300 ms" if group is None and self.chance.random() < 0.2 else None
+        if self.chance.random() < 0.15:
+            self.publish_news(conn, uids)
+            return
         conn.execute(
-            "insert into sent select u, %s, %s from unnest(%s::bigint[]) u", [kind, group, uids]
+            "insert into sent select u, 'work', %s, %s from unnest(%s::bigint[]) u",
+            [kind, group, uids],
         )
         conn.execute(
             "insert into pgq.message (topic, headers, payload, priority, group_key, deliver_at)"
@@ -111,6 +119,19 @@ class Worker:
             while self.backlog(conn) > BACKLOG and not self.stopping:
                 time.sleep(0.3)
 
+    def publish_news(self, conn: Connection, uids: list[int]) -> None:
+        """Publish what expires soon: together, or each at a time of its own."""
+        uids = uids[:100]
+        conn.execute("insert into sent select u, 'news' from unnest(%s::bigint[]) u", [uids])
+        conn.execute(
+            "insert into pgq.message (topic, payload, expires_at) select 'news',"
+            " jsonb_build_object('uid', u), pgq.now() + (%s + %s * i) * interval '1 ms'"
+            " from unnest(%s::bigint[]) with ordinality x (u, i)",
+            [self.chance.choice([50, 500, 3000]), self.chance.choice([0, 1]), uids],
+        )
+        conn.commit()
+        self.note("sent", uids)
+
     def backlog(self, conn: Connection) -> int:
         row = conn.execute("select sum(ready) from pgq.queue_stats").fetchone()
         conn.commit()
@@ -118,11 +139,15 @@ class Worker:
 
     def consume(self, conn: Connection) -> None:
         client = pgq.Client(conn)
-        wanted = FILTERS[self.number % len(FILTERS)]
+        if self.number == 1:  # a slow client gives up soon
+            conn.execute("set statement_timeout = '400 ms'")
+        queue, wanted = "work", FILTERS[self.number % len(FILTERS)]
+        if self.number == 0 and self.chance.random() < 0.1:
+            queue = "news"
         dawdles = self.chance.random() < 0.05
         lease = timedelta(milliseconds=200) if dawdles else None
         size = self.chance.choice([1, 5, 50, 500, 1000])
-        messages = list(client.claim("work", wanted, size, lease=lease))
+        messages = list(client.claim(queue, wanted, size, lease=lease))
         conn.commit()
         if dawdles:
             time.sleep(0.5)  # what it does now comes too late, if another has them
@@ -142,10 +167,10 @@ class Worker:
         if poison:
             client.bury(token, poison, error="poison")
         if good:
-            self.finish(conn, "work", good)
+            self.finish(conn, queue, good)
             client.ack(token, [m.id for m in good])
         conn.commit()
-        self.note("done work", [m.payload["uid"] for m in good])
+        self.note(f"done {queue}", [m.payload["uid"] for m in good])
 
     def read_batches(self, conn: Connection) -> None:
         """Read as a batch engine does: a batch has a name, and is read again after a failure."""
@@ -161,6 +186,9 @@ class Worker:
         conn.commit()
         if messages and again and messages[0].lease_id == again[0].lease_id:
             assert {m.id for m in messages} == {m.id for m in again}
+        if self.chance.random() < 0.3:
+            conn.execute("call pgq.maintain()")  # in a transaction: one slice
+            conn.commit()
         if not again:
             time.sleep(0.1)
             return
@@ -169,6 +197,53 @@ class Worker:
         client.ack(again[0].lease_id)
         conn.commit()
         self.note("done audit", [m.payload["uid"] for m in again])
+
+    def do_harm(self, conn: Connection) -> None:
+        """Do what a role with rights to its own queue alone can do, in transactions left open."""
+        chance = self.chance
+        harm: list[Callable[[], object]] = [
+            lambda: conn.execute("select pgq.publish('mine', '1') from generate_series(1, 50)"),
+            lambda: conn.execute(
+                "set constraints all immediate; select count(*) from pgq.claim('mine', n => 9)"
+            ),
+            lambda: conn.execute("select from pgq.leased_message limit 1"),
+            lambda: conn.execute(
+                "select pg_advisory_xact_lock(hashtextextended(format('pgq.%s %s %s', w, i, j), 0))"
+                " from unnest('{filter_scan,era,maintain,queue}'::text[]) w,"
+                " generate_series(1, 9) i, generate_series(1, 9) j"
+            ),
+            lambda: conn.execute(
+                "select count(*) from generate_series(1, 20), lateral pgq.claim('mine',"
+                " jsonb_build_object('x', (random() * 1e9)::int))"
+            ),
+            lambda: conn.execute(
+                "select set_config('pgq.low_' || i, repeat('0', 32) || %s, false)"
+                " from generate_series(1, 9) i",
+                [chance.choice(["", "(1,1:1:,,,,,,,,)", "x"])],
+            ),
+            lambda: conn.execute("select pgq.alter_queue('mine', retention => '100 ms')"),
+        ]
+        foreign = [
+            "select * from pgq.claim('work')",
+            "select pgq.publish('work', '1')",
+            "select pgq.alter_queue('work', retention => '0')",
+            "select pgq.ack(lease_id) from generate_series(1, 9) x (lease_id)",
+            "delete from pgq.ready",
+            "select pgq.drop_queue('audit', true)",
+        ]
+        for act in chance.sample(harm, 3):
+            act()
+        time.sleep(chance.random() * 0.5)
+        if chance.random() < 0.5:
+            conn.commit()
+            try:
+                conn.execute(chance.choice(foreign).encode())
+            except (psycopg.Error, pgq.LeaseLost) as error:
+                if error.sqlstate not in REFUSED:
+                    raise
+            else:
+                raise AssertionError("a role could touch what belongs to others")
+        conn.rollback()
 
     def finish(self, conn: Connection, queue: str, messages: list[pgq.Message]) -> None:
         conn.execute(
@@ -180,7 +255,12 @@ class Worker:
 def main() -> None:
     role, number, life, dsn, ledger = sys.argv[1:]
     worker = Worker(int(number), int(life), dsn, ledger)
-    steps = {"publish": worker.publish, "consume": worker.consume, "read": worker.read_batches}
+    steps = {
+        "publish": worker.publish,
+        "consume": worker.consume,
+        "read": worker.read_batches,
+        "hostile": worker.do_harm,
+    }
     # One of the consumers works under REPEATABLE READ, and retries what that refuses.
     strict = role == "consume" and worker.number % 4 == 3
     worker.run(steps[role], IsolationLevel.REPEATABLE_READ if strict else None)

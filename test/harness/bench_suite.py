@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench import cluster
-from bench.report import Section, write
+from bench.report import FIGURES, Section, figures, write
 from bench.run import PUBLISHED, destinations, measure
 from harness.paths import CACHE
 from harness.report import Report
@@ -21,6 +21,9 @@ def run(report: Report) -> None:
             for guard in section.guards:
                 report.check(section.name, "" if guard.holds else guard.what)
             sections.append(section)
+    wanted = {name for name, _, _ in FIGURES} & set(GUARDED)
+    missing = wanted - {name for name, _, _ in figures(sections)}
+    report.check("the figures at the top", f"no target for {missing}" if missing else "")
     place = CACHE / "bench" / "guards"
     write(place / "report.md", sections)
     for section in sections:

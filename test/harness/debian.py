@@ -21,6 +21,26 @@ SERVER_PACKAGES = (
 )
 
 
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+# A PostgreSQL that is not released yet, and newer libraries than a stable system has.
+EXPERIMENTAL_PACKAGES = (
+    *("postgresql-{major}", "postgresql-client-{major}", "libpq5/experimental", "libc6"),
+    *("libgcc-s1", "libstdc++6", "libicu78", "libssl3t64", "libxml2-16", "libxslt1.1", "libldap2"),
+    *("libsasl2-2", "liblz4-1", "libzstd1", "zlib1g", "liblzma5", "libnuma1", "liburing2"),
+    *("libuuid1", "libpam0g", "libaudit1", "libcap-ng0", "libcap2", "libselinux1", "libpcre2-8-0"),
+    *("libsystemd0", "libgcrypt20", "libgpg-error0", "libgssapi-krb5-2", "libkrb5-3"),
+    *("libkrb5support0", "libk5crypto3", "libcom-err2", "libkeyutils1", "libreadline8t64"),
+    *("libtinfo6",),
+)
+# Starts a program by the loader, and with the libraries, that have been unpacked with it.
+LAUNCHER = """#!/bin/sh
+here=${0%/*}
+libraries=$(echo "$here"/../../../*-linux-gnu)
+set -- --library-path "$libraries" --argv0 "$0" "$here/../own/${0##*/}" "$@"
+exec "$libraries"/ld-linux-*.so.? "$@"
+"""
+
+
 class PackageError(RuntimeError):
     """A package could not be had; the message is what apt said."""
 
@@ -92,6 +112,26 @@ def postgres(major: str) -> Iterator[Path]:
         os.environ.pop("LD_LIBRARY_PATH", None)
 
 
+def experimental(major: int) -> Path:
+    """Return the programs of a PostgreSQL that only Debian's experimental suite has."""
+    names = [package.replace("{major}", str(major)) for package in EXPERIMENTAL_PACKAGES]
+    home = _unpack(f"experimental-{major}", names, _download_experimental) / "usr/lib/postgresql"
+    programs, own = home / str(major) / "bin", home / str(major) / "own"
+    if not own.exists():
+        with fetching():
+            if not own.exists():
+                launchers = Path(tempfile.mkdtemp(dir=programs.parent))
+                launchers.chmod(0o755)
+                for program in programs.iterdir():
+                    (launchers / program.name).write_text(LAUNCHER)
+                    (launchers / program.name).chmod(0o755)
+                # Programs elsewhere have no launcher.
+                shutil.rmtree(programs.parent / "lib" / "pgxs", ignore_errors=True)
+                programs.rename(own)
+                launchers.rename(programs)
+    return programs
+
+
 def _own_lists() -> list[str]:
     state = CACHE / "apt"
     for part in ("lists/partial", "archives/partial"):
@@ -119,6 +159,31 @@ def _download_missing(packages: Sequence[str], target: Path, options: list[str])
     _download_these([names.pop(name, name) for name in packages], target, options)
     if names:
         _download_these(list(names.values()), target, options)
+
+
+def _download_experimental(packages: Sequence[str], target: Path, options: list[str]) -> None:
+    form = "$(REPO_URI) $(LABEL) $(COMPONENT)"
+    shown = _run(
+        ["apt-get", *options, "indextargets", "--format", form, "Created-By: Packages"], target
+    )
+    archives = [line.split()[0] for line in shown.splitlines() if line.endswith(" Debian main")]
+    if not archives:
+        raise PackageError("apt knows no archive of Debian")
+    place = target / "apt"
+    for part in ("lists/partial", "archives/partial", "sources"):
+        (place / part).mkdir(parents=True)
+    (place / "sources" / "newer.list").write_text(
+        "".join(
+            f"deb [signed-by={KEYRING}] {archives[0]} {suite} main\n"
+            for suite in ("sid", "experimental")
+        )
+    )
+    own = [
+        *("-o", "Dir::Etc::sourcelist=/dev/null", "-o", f"Dir::Etc::sourceparts={place}/sources"),
+        *("-o", f"Dir::State::lists={place}/lists", "-o", f"Dir::Cache={place}"),
+    ]
+    _run(["apt-get", "-q", *own, "update"], target)
+    _download_these(packages, target, own)
 
 
 def _download_these(names: Sequence[str], target: Path, options: list[str]) -> None:

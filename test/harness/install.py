@@ -9,7 +9,7 @@ from pgq import __version__
 
 
 def install(conn: psycopg.Connection) -> None:
-    """Create the extension if the server has this version's files, else run the plain script."""
+    """Create the extension if the server has this version's files, else run its script."""
     available = conn.execute(
         "select from pg_available_extension_versions where name = 'pgq' and version = %s",
         [__version__],
@@ -20,9 +20,18 @@ def install(conn: psycopg.Connection) -> None:
         install_plain(conn)
 
 
-def install_plain(conn: psycopg.Connection, script: str = "pgq-plain.sql") -> None:
-    """Run one of the plain scripts, as a user without file access would."""
-    conn.execute((ROOT / "extension" / script).read_bytes())
+def install_plain(conn: psycopg.Connection, name: str = "pgq") -> None:
+    """Run the script of an extension, as a user without file access would."""
+    conn.execute((ROOT / "extension" / f"{name}--{__version__}.sql").read_bytes())
+
+
+def install_pgmq(conn: psycopg.Connection) -> None:
+    """Serve the schema pgmq, in the way that pgq was installed."""
+    extension = conn.execute("select from pg_extension where extname = 'pgq'").fetchone()
+    if extension is not None:
+        conn.execute("create extension pgq_pgmq")
+    else:
+        install_plain(conn, "pgq_pgmq")
 
 
 def check_invariants(conn: psycopg.Connection) -> list[str]:

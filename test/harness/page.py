@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import psycopg
@@ -19,9 +21,16 @@ from harness.server import Server
 from pgq.dashboard import Dashboard, Guard
 
 TOKEN = "a-token-for-tests-only"
+T = TypeVar("T")
 
 Serve = Callable[..., Dashboard]
 Open = Callable[..., Page]
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a thread of its own: the browser has an event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 @pytest.fixture
@@ -129,7 +138,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
             return page
 
         yield open_page
-    assert trouble == []
+    assert trouble == [], trouble
 
 
 def _hear(text: str, trouble: list[str]) -> None:

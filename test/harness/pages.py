@@ -18,6 +18,8 @@ from pgq import embedded
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN = {"sql", "python", "sh"}
+# As it is where the package is installed, and pytest-asyncio, which warns, is not.
+PYTEST = "-m pytest -p no:asyncio -p pgq.testing.pytest_plugin"
 SHOWN = {"ini", "java", "json", "ruby", "text", "yaml"}
 
 
@@ -66,7 +68,7 @@ class Reader:
     def _tools(self) -> Path:
         tools = self.directory / "bin"
         tools.mkdir(exist_ok=True)
-        for name, arguments in (("pgq", "-m pgq"), ("python", "")):
+        for name, arguments in (("pgq", "-m pgq"), ("python", ""), ("pytest", PYTEST)):
             command = tools / name
             command.write_text(f'#!/bin/sh\nexec {sys.executable} -W error {arguments} "$@"\n')
             command.chmod(0o755)

@@ -43,6 +43,10 @@ def build(conn: Conn) -> None:
     _publish(conn, "warehouse.eu", 25, lambda n: {"parcel": n, "weight": 1.5})
     conn.execute("select pgq.pause('invoices')")
     _let_die(conn, 18)
+    conn.execute("select pgq.alter_queue('billing', max_leased => 50, rate => '1000/s')")
+    conn.execute("select pgq.wait_begin('mails', 'a mailer', '1 h')")
+    conn.execute("select pgq.publish('orders', '{\"order\": 1}', delay => '1 h')")
+    conn.execute("select pgq.schedule('nightly', 'invoices', '{}', cron => '0 3 * * *')")
     hold(conn, "orders", "checkout-worker-1", 40, lease="45 s")
     hold(conn, "orders", "checkout-worker-2", 25, lease="38 s")
     hold(conn, "billing", "ledger", 12, lease="6 s")
@@ -52,10 +56,14 @@ def build(conn: Conn) -> None:
 def hold(conn: Conn, queue: str, holder: str, n: int, *, lease: str) -> int:
     """Claim messages as somebody, and keep them."""
     conn.execute("select set_config('application_name', %s, false)", [holder])
-    row = conn.execute(
-        "select lease_id from pgq.claim(%s, n => %s, lease => %s, key => %s)",
-        [queue, n, lease, None if lease != "infinity" else "export"],
-    ).fetchone()
+    if lease == "infinity":
+        row = conn.execute(
+            "select lease_id from pgq.hold(%s, 'export', n => %s)", [queue, n]
+        ).fetchone()
+    else:
+        row = conn.execute(
+            "select lease_id from pgq.claim(%s, n => %s, lease => %s)", [queue, n, lease]
+        ).fetchone()
     conn.execute("select set_config('application_name', 'shop', false)")
     assert row is not None
     return int(row[0])

@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from harness import debian
 from harness.paths import CACHE, fetching
 from pgq import embedded
 
@@ -20,6 +21,9 @@ PACKED = {
     17: "17.10.0-beta.17",
     18: "18.4.0-beta.17",
 }
+# Not released yet: from Debian's experimental suite.
+EXPERIMENTAL = 19
+MAJORS = (*PACKED, EXPERIMENTAL)
 
 
 class MissingVersion(RuntimeError):
@@ -31,7 +35,12 @@ def server(major: int) -> Path:
     for directory in embedded.find_binaries(installed=True):
         if version(directory) == major:
             return directory
-    return _packed(major)
+    if major != EXPERIMENTAL:
+        return _packed(major)
+    try:
+        return debian.experimental(major)
+    except debian.PackageError as error:
+        raise MissingVersion(str(error)) from error
 
 
 def tools() -> Path:

@@ -88,6 +88,12 @@ exception
 end
 $$;
 
+-- Whether this session has a low watermark of the queue q.
+create function public.noted() returns boolean
+language sql volatile
+return (select current_setting('pgq.low_' || q.queue_id, true) ~ '^[0-9a-f]{32}\('
+        from pgq.queue q where q.name = 'q');
+
 create view public.state as
 select m.payload #>> '{}' as payload, s.queue, s.state, s.attempt
 from pgq.message_state s join pgq.message m using (id)
@@ -98,6 +104,12 @@ create function public.old_messages() returns bigint
 language sql stable
 return (select count(*) from pgq.message m join pgq.era e on e.slot = m.era
         where e.number < pg_sequence_last_value('pgq.era_number') - 1);
+
+-- Each permutation begins with an empty log.
+alter table pgq.message disable trigger keep_log;
+alter table pgq.message_0 disable trigger keep_log;
+alter table pgq.message_1 disable trigger keep_log;
+alter table pgq.message_2 disable trigger keep_log;
 
 -- Ends a permutation: returns the defects of the stored state and removes everything.
 create function public.finish() returns table (problem text)

@@ -71,6 +71,10 @@ def test_it_says_why_it_cannot_start(pgq_run: Command, monkeypatch: pytest.Monke
         assert "--port 0" in said.err
     said = pgq_run("dashboard", "--dsn", "host=127.0.0.1 port=1 dbname=x")
     assert said.code == 4
+    monkeypatch.setitem(sys.modules, "pgq.dashboard", None)
+    said = pgq_run("dashboard")
+    assert (said.code, "pip install 'pgq-client[dashboard]'" in said.err) == (1, True)
+    monkeypatch.undo()
     monkeypatch.setenv("PGQ_DASHBOARD_TOKEN", "short")
     said = pgq_run("dashboard")
     assert (said.code, "less than 16 characters" in said.err) == (2, True)

@@ -1,4 +1,7 @@
-"""Drivers killed with -9 in the middle of a batch, and started again from their checkpoint."""
+"""A driver killed with -9 in the middle of a batch, and started again from its checkpoint.
+
+More kills, of drivers, executors, workers and servers, are in test/spark_cluster.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,4 @@ def test_a_killed_driver_writes_every_message_to_its_files_once(
     fill(n=600)
     run_until_killed(dsn, tmp_path, "files", "read 3")
     assert numbers(spark.read.parquet(str(tmp_path / "out"))) == list(range(1, 601))
-    assert stats(db) == (0, 0, 0)
-
-
-def test_a_killed_driver_copies_every_message_to_another_queue_once(
-    spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
-) -> None:
-    fill(n=300)
-    fill("next", 0)
-    run_until_killed(dsn, tmp_path, "queue", "published 2")
-    copied = spark.read.format("pgq").option("topic", "next").load()
-    assert numbers(copied) == list(range(1, 301))
     assert stats(db) == (0, 0, 0)

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pgq.spark
-from harness.spark import Fill, close_era, stats
+from harness.damage import damage
+from harness.spark import Fill, close_era, maintain_until, stats
 from pgq import embedded
 from pgq.cli import main
 from pgq.spark.pipelines import read_archive
@@ -31,8 +32,8 @@ def test_the_log_is_archived_confirmed_and_only_then_emptied(
     fill(n=90)
     fill("7", 10)
     db.execute("call pgq.maintain()")
-    db.execute("update pgq.message_0 set sender = 'me' where id = 1")
-    db.execute("update pgq.message_0 set published_at = '2030-01-02 23:30Z' where id <= 20")
+    damage(db, "update pgq.message_0 set sender = 'me' where id = 1")
+    damage(db, "update pgq.message_0 set published_at = '2030-01-02 23:30Z' where id <= 20")
     db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 80) limit 1")
     db.execute("select pgq.ack(lease_id) from pgq.claim('7', n => 10) limit 1")
     target = str(tmp_path / "archive")
@@ -53,9 +54,7 @@ def test_the_log_is_archived_confirmed_and_only_then_emptied(
     assert rows.where("sender is null and recipient is null and key is null").count() == 89
     assert stats(db) == (10, 0, 0)
 
-    db.execute("update pgq.era set retry_at = null")
-    db.execute("call pgq.maintain()")
-    assert db.execute("select count(*) from pgq.message").fetchone() == (10,)
+    maintain_until(db, 10)
     # What was not finished is in the copy of its next era.
     db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 80) limit 1")
     close_era(db)
@@ -151,13 +150,19 @@ def test_archived_messages_are_replayed_once(
         "until": datetime.now(UTC) + timedelta(hours=1),
         "to": "again",
     }
+    assert pgq.spark.replay(spark, target, **chosen, dry_run=True) == 10
+    assert stats(db, "again") == (0, 0, 0)
     assert pgq.spark.replay(spark, target, **chosen) == 10
     assert pgq.spark.replay(spark, target, **chosen) == 0
     assert pgq.spark.replay(spark, target, **chosen | {"name": "once more"}) == 10
     assert stats(db, "again") == (20, 0, 0)
     df = spark.read.format("pgq").option("topic", "again").load()
     assert numbers(df) == sorted([*range(3, 31, 3)] * 2)
-    assert pgq.spark.replay(spark, target, dsn=dsn, until=datetime(2020, 1, 1, tzinfo=UTC)) == 0
+    # One that has found nothing is not done.
+    assert pgq.spark.replay(spark, target, dsn=dsn, topic="wrok", name="typo") == 0
+    assert db.execute("select from pgq.writer where writer = 'replay typo'").fetchall() == []
+    chosen = {"topic": "work", "filter": {"payload.n": 30}, "to": "again", "name": "typo"}
+    assert pgq.spark.replay(spark, target, dsn=dsn, **chosen) == 1
     with pytest.raises(Exception, match="what"):
         pgq.spark.replay(spark, target, dsn=dsn, filter={"a": {"$what": 1}})
 
@@ -177,9 +182,17 @@ def test_dead_letters_are_reported(
     rows = pgq.spark.dlq_report(spark, str(page), dsn=dsn).collect()
     hour = datetime(2030, 1, 2, 3)
     assert [tuple(row) for row in rows] == [
-        ("work", "rejected", "<no> amount", hour, 7, 1),
-        ("work", "rejected", "", hour, 2, 1),
+        ("work", "rejected", "<no> amount", hour, 7, 1, 1),
+        ("work", "rejected", "", hour, 2, 1, 8),
     ]
+    db.execute(
+        "update pgq.dead_letter set error = format('UniqueViolation: duplicate key, Key"
+        " (order_id)=(%s) of %L at 0x%s: %s', message_id, 'x' || message_id,"
+        " to_hex(message_id), gen_random_uuid())"
+    )
+    (cause,) = pgq.spark.dlq_report(spark, dsn=dsn).collect()
+    assert (cause["messages"], cause["sample"]) == (9, 1)
+    assert cause["error"] == "UniqueViolation: duplicate key, Key (order_id)=(…) of '…' at …: …"
     text = page.read_text()
     assert "<h1>9 dead letters</h1>" in text
     assert "&lt;no&gt; amount" in text
@@ -218,6 +231,15 @@ def test_a_queue_is_drained_and_what_fails_is_given_back(
     errors = db.execute("select error, count(*) from pgq.dead_letter group by 1 order by 1")
     assert errors.fetchall() == [("bad 0", 4), ("bad 10", 5)]
     assert stats(db) == (0, 0, 0)
+    # Of an ordering group all in one batch: what is behind one that is refused is written.
+    db.execute(
+        "insert into pgq.message (topic, payload, group_key)"
+        " select 'work', jsonb_build_object('n', i), 'g' from generate_series(101, 130) i"
+    )
+    done = pgq.spark.drain(spark, "work", target, dsn=dsn, transform=checked)
+    assert (done.batches, done.written, done.refused) == (1, 27, 3)
+    assert spark.read.parquet(target).where("n > 100").count() == 27
+    assert not db.execute("select * from pgq.check()").fetchall()
     fill(n=1, max_attempts="1")
     with pytest.raises(ValueError, match="keep the column 'id'"):
         pgq.spark.drain(spark, "work", target, dsn=dsn, transform=lambda rows: rows.drop("id"))
@@ -239,7 +261,10 @@ def test_each_pipeline_is_one_command(
 
     query = "select id, value, if(id % 10 = 0, 'tenth', null) as error from batch"
     drained = run("drain", "work", str(tmp_path / "out"), "--sql", query, "--n", "15")
-    assert drained == ["batches  written  refused", "2        18       2"]
+    assert [line.split() for line in drained] == [
+        ["batches", "written", "refused", "released"],
+        ["2", "18", "2", "0"],
+    ]
     report = run("dlq-report", str(tmp_path / "report.html"))
     assert report[1].split()[:3] == ["work", "processing_error", "tenth"]
     close_era(db)
@@ -247,7 +272,9 @@ def test_each_pipeline_is_one_command(
     assert archived[1].split()[:2] == ["0", "20"]
     assert db.execute("select wait from pgq.archive").fetchone() == (timedelta(days=1),)
     asked = ["--topic", "work", "--filter", '{"type": "a"}', "--since", "2020-01-01"]
-    replayed = run("replay", str(tmp_path / "archive"), *asked)
+    (line,) = run("replay", str(tmp_path / "archive"), *asked, "--dry-run", "--json")
+    assert json.loads(line)["found"] == 6
+    replayed = run("replay", str(tmp_path / "archive"), *asked, "--partitions", "1")
     assert replayed[1].split()[-1] == "6"
     assert stats(db) == (6, 0, 0)
     shutil.rmtree(tmp_path / "archive")

@@ -137,6 +137,16 @@ query = stream.writeStream.format("parquet").option("path", place + "/out")
 query = query.option("checkpointLocation", place + "/checkpoint").trigger(availableNow=True).start()
 query.awaitTermination()
 print("streamed", spark.read.parquet(place + "/out").count())
+sums = spark.readStream.format("pgq").options(topic="sums", consumer="sums")
+sums = sums.options(maxMessagesPerTrigger=40, payloadSchema="n bigint").load().selectExpr(
+    "n % 3 as key", "n as total", "if(n % 50 = 0, value, null) as event"
+)
+sums = sums.writeStream.format("pgq").options(
+    table="total", tableMode="append", topic="events", publish="event"
+)
+for checkpoint in ("1", "2"):  # the second one is new, and finds nothing to do again
+    query = sums.option("checkpointLocation", place + "/sums" + checkpoint)
+    query.trigger(availableNow=True).start().awaitTermination()
 print("acked", spark.sql("select pgq_ack('work', 'nobody') as n").first().n)
 spark.stop()
 """
@@ -164,6 +174,9 @@ def test_archives_lie_in_object_storage(
 def test_spark_connect_works(db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path) -> None:
     fill(n=600)
     fill("next", 0)
+    fill("sums", 100)
+    fill("events", 0)
+    db.execute("create table public.total (key bigint not null, total bigint not null)")
     prepare()
     log = tmp_path / "log"
     with log.open("w") as out:
@@ -181,6 +194,11 @@ def test_spark_connect_works(db: psycopg.Connection, dsn: str, fill: Fill, tmp_p
     assert "acked 0" in said
     assert stats(db, "next") == (100, 0, 0)
     assert stats(db) == (0, 0, 0)
+    found = db.execute("select key, sum(total)::int from total group by 1 order by 1").fetchall()
+    assert found == [(key, sum(n for n in range(1, 101) if n % 3 == key)) for key in range(3)]
+    assert (stats(db, "sums"), stats(db, "events")) == ((0, 0, 0), (2, 0, 0))
+    committed = "select array_agg(size order by batch) from pgq.streams where wrote ? 'total'"
+    assert db.execute(committed).fetchone() == ([40, 40, 20],)
 
 
 def test_a_driver_killed_at_every_step_writes_every_message_to_its_files_once(

@@ -112,3 +112,22 @@ begin
     return statement;
 end
 $$;
+
+-- Changes the log or empties a table by hand, which is refused otherwise.
+create function t.damage(statement text) returns void language plpgsql as $$
+declare
+    v_table regclass;
+begin
+    foreach v_table in array
+        '{pgq.message,pgq.message_0,pgq.message_1,pgq.message_2,pgq.ready}'::regclass[]
+    loop
+        execute format('alter table %s disable trigger keep_log', v_table);
+    end loop;
+    execute statement;
+    foreach v_table in array
+        '{pgq.message,pgq.message_0,pgq.message_1,pgq.message_2,pgq.ready}'::regclass[]
+    loop
+        execute format('alter table %s enable always trigger keep_log', v_table);
+    end loop;
+end
+$$;

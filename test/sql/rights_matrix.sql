@@ -30,7 +30,13 @@ select lease_id as lease from pgq.claim('own', lease => '1 h') \gset
 select pgq.publish('own', '"ready"');
 select pgq.claim('own', key => 'named', lease => '1 h');
 select pgq.stream_begin('own', 'stream', 'o');
+select pgq.stream_read('own', 'stream', 0, 'reader');
 select pgq.publish('own', '"ready too"');
+
+select pgq.schedule('mine', 'own', '1', '@daily');
+
+select gen_random_uuid() as staged \gset
+insert into pgq.staged (token, position, topic, payload) values (:'staged', 1, 'own', '1');
 
 create temp table matrix (
     function text, statement text, publisher text, consumer text, admin text, stranger text);
@@ -54,10 +60,34 @@ insert into matrix values
     ('publish', $$select pgq.publish('own.part', '1')$$, 'ok', '42501', 'ok', '42501'),
     ('publish', $$select pgq.publish('own', '1', dedup_key => 'k')$$,
         'ok', '42501', 'ok', '42501'),
+    ('publish', $$select pgq.publish('own', '1'::json)$$, 'ok', '42501', 'ok', '42501'),
+    ('publish', $$select pgq.publish('elsewhere', '1'::json)$$, '42501', '42501', '42501', 'ok'),
     ('publish', $$select pgq.publish('elsewhere', '1')$$, '42501', '42501', '42501', 'ok'),
     ('publish_batch', $$select pgq.publish_batch('own', '{1}')$$, 'ok', '42501', 'ok', '42501'),
     ('publish_batch', $$select pgq.publish_batch('own', '{1}', dedup_keys => '{k}')$$,
         'ok', '42501', 'ok', '42501'),
+    ('publish_batch', $$select pgq.publish_batch('own', '{1}'::json[])$$,
+        'ok', '42501', 'ok', '42501'),
+    ('publish_staged', $$select pgq.publish_staged('{}')$$, 'ok', '42501', 'ok', 'ok'),
+    ('publish_staged', format('select pgq.publish_staged(%L)', array[:'staged']),
+        'ok', '42501', 'ok', '42501'),
+    ('discard_staged', $$select pgq.discard_staged('{}')$$, 'ok', 'ok', 'ok', 'ok'),
+    ('take_staged', $$select pgq.take_staged('{}', 0)$$, 'ok', 'ok', 'ok', 'ok'),
+    ('commit_batch', $$select pgq.commit_batch('nobody', null, 'matrix', 1)$$,
+        'ok', 'ok', 'ok', 'ok'),
+    ('commit_batch', $$select pgq.commit_batch('reader')$$, '42501', 'ok', 'ok', '42501'),
+    ('writer_epoch', $$select pgq.writer_epoch('w')$$, 'ok', '42501', 'ok', 'ok'),
+    ('writer_epoch', $$select pgq.writer_epoch('w', 'own')$$, 'ok', '42501', 'ok', '42501'),
+    ('insert', $$insert into pgq.staged (token, position, topic, payload)
+                 values (gen_random_uuid(), 1, 'own', '1')$$, 'ok', 'ok', 'ok', 'ok'),
+    ('schedule', $$select pgq.schedule('new', 'own', '1', '@daily')$$,
+        'ok', '42501', 'ok', '42501'),
+    ('schedule', $$select pgq.schedule('mine', 'own', '1', '@daily')$$,
+        '42501', '42501', '42501', '42501'),
+    ('unschedule', $$select pgq.unschedule('mine')$$, '42501', '42501', '42501', '42501'),
+    ('pause_schedule', $$select pgq.pause_schedule('mine')$$, '42501', '42501', '42501', '42501'),
+    ('resume_schedule', $$select pgq.resume_schedule('mine')$$,
+        '42501', '42501', '42501', '42501'),
     -- Who answers has to see the question and to be let into the topic of the answer.
     ('reply', format('select pgq.reply(%s, ''1'')', :held), 'P0002', '42501', 'ok', 'P0002'),
     -- consume
@@ -77,8 +107,7 @@ insert into matrix values
     ('leased', format('select pgq.leased(%s)', :lease), '42501', 'ok', 'ok', 'QU003'),
     ('hold', $$select pgq.hold('own', 'k')$$, '42501', 'ok', 'ok', '42501'),
     ('named_lease', $$select pgq.named_lease('own', 'named')$$, '42501', 'ok', 'ok', '42501'),
-    ('lease_slices', format('select pgq.lease_slices(%s, 2)', :lease),
-        '42501', 'ok', 'ok', 'QU003'),
+    ('finish', format('select pgq.finish(%s, %s)', :lease, :held), '42501', 'ok', 'ok', 'QU003'),
     ('lease_parts', format('select pgq.lease_parts(%s, 2)', :lease),
         '42501', 'ok', 'ok', 'QU003'),
     ('backlog', $$select pgq.backlog('own')$$, '42501', 'ok', 'ok', '42501'),
@@ -90,18 +119,30 @@ insert into matrix values
     ('stream_finish', $$select pgq.stream_finish('own', 'stream', 'o', 1)$$,
         '42501', 'ok', 'ok', '42501'),
     ('stream_end', $$select pgq.stream_end('own', 'stream', 'o')$$, '42501', 'ok', 'ok', '42501'),
+    ('stream_bind', $$select pgq.stream_bind('own', 'stream', 'o', 'q', 0)$$,
+        '42501', 'ok', 'ok', '42501'),
+    ('stream_read', $$select pgq.stream_read('own', 'stream', 1, 'r')$$,
+        '42501', 'ok', 'ok', '42501'),
+    ('log_range', $$select pgq.log_range('own')$$, '42501', 'ok', 'ok', '42501'),
+    ('read_log', $$select pgq.read_log(1, 2, 'own')$$, '42501', 'ok', 'ok', '42501'),
+    ('log_parts', $$select pgq.log_parts(1, 'own')$$, '42501', 'ok', 'ok', '42501'),
+    ('log_lock', $$select pgq.log_lock(0, 'own')$$, '42501', 'ok', 'ok', '42501'),
     ('relay_report', $$select pgq.relay_report('own', 'r', 'redis://host')$$,
         '42501', 'ok', 'ok', '42501'),
     ('peek', $$select pgq.peek('own')$$, '42501', 'ok', 'ok', '42501'),
+    ('messages', $$select pgq.messages('own', 'scheduled')$$, '42501', 'ok', 'ok', '42501'),
     ('wait_begin', $$select pgq.wait_begin('own', 'w')$$, '42501', 'ok', 'ok', '42501'),
     ('wait_end', $$select pgq.wait_end('own', 'w')$$, '42501', 'ok', 'ok', '42501'),
-    ('signal', $$select pgq.signal('own')$$, '42501', 'ok', 'ok', '42501'),
+    ('channel', $$select pgq.channel('own')$$, '42501', 'ok', 'ok', '42501'),
     ('explain_filter', $$select pgq.explain_filter('own', '{}')$$, '42501', 'ok', 'ok', '42501'),
     -- These answer everybody who consumes something; what they answer is tested elsewhere.
     ('seen', format('select pgq.seen(''h'', %s)', :held), '42501', 'ok', 'ok', 'ok'),
     ('history', format('select pgq.history(%s)', :held), '42501', 'ok', 'ok', 'ok'),
     ('replies', $$select pgq.replies('c')$$, '42501', 'ok', 'ok', 'ok'),
+    ('result', 'select pgq.result(1)', 'ok', 'ok', 'ok', 'ok'),
+    ('wait_result', $$select pgq.wait_result(1, 'w')$$, 'ok', 'ok', 'ok', 'ok'),
     ('metrics', 'select pgq.metrics()', '42501', 'ok', 'ok', 'ok'),
+    ('findings', 'select pgq.findings()', '42501', 'ok', 'ok', 'ok'),
     -- admin
     ('alter_queue', $$select pgq.alter_queue('own', lease => '1 s')$$,
         '42501', '42501', 'ok', '42501'),
@@ -111,6 +152,13 @@ insert into matrix values
         '42501', '42501', 'ok', '42501'),
     ('replay', $$select pgq.replay('own')$$, '42501', '42501', 'ok', '42501'),
     ('discard', $$select pgq.discard('own')$$, '42501', '42501', 'ok', '42501'),
+    ('purge', $$select pgq.purge('own')$$, '42501', '42501', 'ok', '42501'),
+    ('cancel', $$select pgq.cancel('own', '{1}')$$, '42501', '42501', 'ok', '42501'),
+    ('reschedule', $$select pgq.reschedule('own')$$, '42501', '42501', 'ok', '42501'),
+    ('move', $$select pgq.move('own', 'elsewhere')$$, '42501', '42501', '42501', '42501'),
+    ('move', $$select pgq.move('elsewhere', 'own')$$, '42501', '42501', '42501', '42501'),
+    ('replay', $$select pgq.replay('own', to_topic => 'elsewhere')$$,
+        '42501', '42501', '42501', '42501'),
     ('unsubscribe', $$select pgq.unsubscribe('own', 'own.*')$$, '42501', '42501', 'ok', '42501'),
     ('unsubscribe_all', $$select pgq.unsubscribe_all('own')$$, '42501', '42501', 'ok', '42501'),
     ('subscribe', $$select pgq.subscribe('own', 'own.part')$$, '42501', '42501', 'ok', '42501'),
@@ -130,12 +178,11 @@ insert into matrix values
         '42501', '42501', '42501', '42501'),
     ('maintain', 'call pgq.maintain()', '42501', '42501', '42501', '42501'),
     ('read_log', 'select pgq.read_log(1, 2)', '42501', '42501', '42501', '42501'),
-    ('publish_staged', $$select pgq.publish_staged('{}')$$, '42501', '42501', '42501', '42501'),
-    ('discard_staged', $$select pgq.discard_staged('{}')$$, '42501', '42501', '42501', '42501'),
-    ('writer_epoch', $$select pgq.writer_epoch('w')$$, '42501', '42501', '42501', '42501'),
     ('archive_next', 'select pgq.archive_next()', '42501', '42501', '42501', '42501'),
     ('archive_wait', $$select pgq.archive_wait('1 h')$$, '42501', '42501', '42501', '42501'),
     ('archived', 'select pgq.archived(0, 0, 0)', '42501', '42501', '42501', '42501'),
+    ('archive_begin', $$select pgq.archive_begin('o')$$, '42501', '42501', '42501', '42501'),
+    ('archive_end', $$select pgq.archive_end('o')$$, '42501', '42501', '42501', '42501'),
     ('check', 'select pgq."check"()', '42501', '42501', '42501', '42501'),
     -- the table that is an interface
     ('insert', $$insert into pgq.message (topic, payload) values ('own', '1')$$,
@@ -201,6 +248,7 @@ select is_empty(
 create temp table readable (relation text, roles text[]);
 insert into readable values
     ('rights', '{matrix_publisher,matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
+    ('schedules', '{matrix_publisher,matrix_admin,matrix_stranger}'),
     ('era_number', '{matrix_publisher,matrix_admin,matrix_stranger}'),
     ('queue_stats', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
     ('message_state', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
@@ -208,8 +256,11 @@ insert into readable values
     ('dead_letter', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
     ('subscription', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
     ('filter_stats', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
+    ('queue_traffic', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
     ('_metric', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
+    ('limits', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
     ('relays', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
+    ('streams', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}'),
     ('_visible_queue', '{matrix_consumer,matrix_member,matrix_admin,matrix_stranger}');
 select is_empty(
     $$select c.relname, r.role, t.outcome(r.role, format('select from pgq.%I', c.relname)) as got
@@ -236,7 +287,8 @@ select is_empty(
       cross join (select distinct role from expected) r
       where p.pronamespace = 'pgq'::regnamespace and p.proname like '\_%'
         and has_function_privilege(r.role, p.oid, 'execute')
-        and p.proname not in ('_queue_stats', '_metrics')$$,
+        and p.proname not in (
+            '_queue_stats', '_metrics', '_findings', '_server_findings', '_span')$$,
     'nobody may call what is internal, but the bodies of views');
 
 select is_empty('select * from pgq.check()', 'the stored state is sound');

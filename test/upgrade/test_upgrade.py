@@ -152,21 +152,18 @@ def test_the_plain_script_refuses_a_foreign_schema(database: Database) -> None:
 def test_the_plain_upgrade_to_the_same_version_changes_nothing(database: Database) -> None:
     conn = database("plain")
     install_plain(conn)
+    conn.execute("select pgq.create_queue('q')")
     before = fingerprint(conn)
-    install_plain(conn, "pgq-plain-upgrade.sql")
+    install_plain(conn)
+    assert conn.execute("select count(*) from pgq.queue").fetchone() == (1,)
     assert different(before, fingerprint(conn)) == []
-
-
-def test_the_plain_upgrade_refuses_a_database_without_pgq(database: Database) -> None:
-    with pytest.raises(psycopg.errors.UndefinedObject):
-        install_plain(database("plain"), "pgq-plain-upgrade.sql")
 
 
 def test_the_plain_upgrade_refuses_an_extension(database: Database) -> None:
     conn = database("extension")
     conn.execute("create extension pgq")
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
-        install_plain(conn, "pgq-plain-upgrade.sql")
+        install_plain(conn)
 
 
 def test_the_extension_refuses_a_foreign_schema(database: Database) -> None:
@@ -176,11 +173,22 @@ def test_the_extension_refuses_a_foreign_schema(database: Database) -> None:
         conn.execute("create extension pgq")
 
 
-def test_the_scripts_refuse_to_be_run_by_psql(here: embedded.Server) -> None:
-    script = ROOT / "extension" / f"pgq--{__version__}.sql"
-    said = psql(here, "postgres", "-f", script)
-    assert said.startswith('Use "CREATE EXTENSION pgq"')
-    assert psql(here, "postgres", "-c", "select to_regnamespace('pgq') is null") == "t\n"
+def test_the_extension_refuses_a_plain_installation(database: Database) -> None:
+    conn = database("plain")
+    install_plain(conn)
+    with pytest.raises(psycopg.errors.DuplicateSchema):
+        conn.execute("create extension pgq")
+
+
+def test_psql_runs_the_script(here: embedded.Server, database: Database) -> None:
+    conn = database("plain")
+    psql(here, "plain", "-f", ROOT / "extension" / f"pgq--{__version__}.sql")
+    assert conn.execute("select pgq.version()").fetchone() == (__version__,)
+
+
+def test_an_upgrade_refuses_to_be_run_by_psql(here: embedded.Server, next_version: Path) -> None:
+    script = next_version / "extension" / f"pgq--{__version__}--{NEXT}.sql"
+    assert psql(here, "postgres", "-f", script).startswith('Use "CREATE EXTENSION pgq"')
 
 
 def test_a_database_owner_needs_no_superuser(here: embedded.Server, database: Database) -> None:
@@ -245,9 +253,10 @@ def test_the_next_version_is_reached_by_a_plain_upgrade(
     database: Database, next_version: Path
 ) -> None:
     fresh, upgraded = database("fresh"), database("upgraded")
-    fresh.execute((next_version / "extension" / "pgq-plain.sql").read_bytes())
+    script = (next_version / "extension" / f"pgq--{NEXT}.sql").read_bytes()
+    fresh.execute(script)
     install_plain(upgraded)
-    upgraded.execute((next_version / "extension" / "pgq-plain-upgrade.sql").read_bytes())
+    upgraded.execute(script)
     assert different(fingerprint(fresh), fingerprint(upgraded)) == []
 
 
@@ -319,3 +328,16 @@ def test_every_released_version_can_be_upgraded(database: Database, old: str) ->
     assert (
         different(fingerprint(fresh, extension=True), fingerprint(upgraded, extension=True)) == []
     )
+
+
+def test_dropping_the_schema_public_keeps_the_queues(database: Database) -> None:
+    conn = database("reset")
+    conn.execute("create extension pgq")
+    conn.execute("select pgq.create_queue('q')")
+    conn.execute("select pgq.publish('q', '1')")
+    conn.execute("drop schema public cascade")
+    assert conn.execute("select payload from pgq.claim('q')").fetchone() == (1,)
+    conn.execute(f"alter extension pgq update to '{NEXT}'".encode())
+    assert conn.execute("select pgq.new_in_next()").fetchone() == (0,)
+    conn.execute("drop extension pgq")
+    assert fingerprint(conn) == []

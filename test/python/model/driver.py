@@ -48,11 +48,14 @@ declare
 begin
     for v_change in
         select * from (values
-            ('_take', '\m512\M', '3'), ('_take', '\m8192\M', '12'),
-            ('_take_matching', 'v_tested >= 500', 'v_tested >= 3'),
-            ('_await_rows', '200ms', '5ms'), ('_era_patience', '50 ms', '1 ms'),
+            ('_limit', $x$(late_rows'::text THEN) 1000$x$, '\1 3'),
+            ('_limit', $x$(cursor_tests'::text THEN) 500$x$, '\1 3'),
+            ('_limit', $x$(suspect_split'::text THEN) 10$x$, '\1 2'),
+            ('_limit', $x$(standing_filters'::text THEN) 128$x$, '\1 1'),
+            ('_limit', $x$(field_filters'::text THEN) 8$x$, '\1 1'),
+            ('_await_rows', '200ms', '5ms'), ('_truncate_slot', '40 \*', '1 *'),
             ('publish_staged', 'v_count < 10000', 'v_count < 3'),
-            ('_slice_ranges', '(<<|>>) 6', '\1 1'), ('lease_slices', '(<<|>>) 6', '\1 1')
+            ('_slice_ranges', '(<<|>>) 6', '\1 1')
         ) c (name, slow, quick)
     loop
         v_definition := pg_get_functiondef(('pgq.' || v_change.name)::regproc);
@@ -75,6 +78,8 @@ delays = st.sampled_from([None, None, None, 1, 30])
 expiries = st.sampled_from([None, None, None, 5, 60])
 priorities = st.sampled_from([0, 0, 0, 5, -1])
 WRITERS = ["v", "w"]
+# How often a claim looks for all that is due; in between only for what is due since the last time.
+FULL_SECONDS = 5
 GROUPS = [None, None, "g", "h"]
 groups = st.sampled_from(GROUPS)
 
@@ -127,54 +132,64 @@ class Driver(RuleBasedStateMachine):
         return conn
 
     @initialize(
-        lanes=st.sampled_from([[], ["k"], ["z", "k"]]),
+        lanes=st.sampled_from([[], ["k"], ["z", "k"], ["#k"], ["z", "#k"], ["msg.group_key"]]),
         set_size=st.integers(1, 4),
         on_expiry=st.sampled_from(["dead_letter", "discard"]),
         on_dead=st.sampled_from(["release", "block"]),
+        fair=st.booleans(),
     )
-    def begin(self, lanes: list[str], set_size: int, on_expiry: str, on_dead: str) -> None:
+    def begin(
+        self, lanes: list[str], set_size: int, on_expiry: str, on_dead: str, fair: bool
+    ) -> None:
         self.queue = f"q{next(self.numbers)}"
         self.promises = Promises(on_expiry, on_dead, self.now())
         self.stalled: set[str] = set()
         self.paused = False
         self.laned = bool(lanes)
+        self.fair = fair and self.laned
         self.wanted: dict[str, Any] | None = {"k": 0}
         self.subscribed = True
         self.steps = 0
         self.facts: dict[int, Facts] = {}
         self.leases: list[int] = []
         self.names: Names = {}
-        self.slices: dict[tuple[int, int], int] = {}
         self.committed: View = {}
+        # Committed only after they were due: until when a claim need not have looked for them.
+        self.overdue: dict[int, float] = {}
         self.aside: Aside = {}
         for session in self.sessions:
             session.forget()
         self.observer.execute(
             "select pgq.create_queue(%s, lane_keys => %s, lease => %s * interval '1 s',"
             " max_attempts => %s, backoff => '2 s', retention => '0', set_size => %s,"
-            " on_expiry => %s, on_dead => %s)",
-            [self.queue, lanes, LEASE, MAX_ATTEMPTS, set_size, on_expiry, on_dead],
+            " on_expiry => %s, on_dead => %s, fair => %s)",
+            [self.queue, lanes, LEASE, MAX_ATTEMPTS, set_size, on_expiry, on_dead, self.fair],
         )
         self.observer.execute(
             "select pgq.subscribe(%s, %s, %s::jsonb)",
             [self.queue, self.other_topic(), json.dumps(self.wanted)],
         )
+        self.observer.execute("select pgq.create_queue(%s)", [self.aside_queue()])
 
     def other_topic(self) -> str:
         """A topic of which the queue receives what a filter says."""
         return f"{self.queue}.other"
+
+    def aside_queue(self) -> str:
+        """A queue that messages are moved to, and back from."""
+        return f"{self.queue}.aside"
 
     # Looking
 
     def now(self) -> float:
         return type(self).clock
 
-    def view(self, conn: psycopg.Connection) -> View:
+    def view(self, conn: psycopg.Connection, queue: str | None = None) -> View:
         rows = conn.execute(
             "select id, state, attempt, lease_id,"
             " extract(epoch from until - timestamptz '2025-02-01 00:00:00+00')::float8"
             " from pgq.message_state where queue = %s",
-            [self.queue],
+            [queue or self.queue],
         ).fetchall()
         found = {}
         for message_id, state, attempt, lease, until in rows:
@@ -240,7 +255,7 @@ class Driver(RuleBasedStateMachine):
         facts = self.known(session)
         self.promises.judge(before, after, said, facts)
         if not session.repeatable:  # else it may look at a past that others have changed
-            self.promises.judge_lines(before, after, facts)
+            self.promises.judge_lines(before, after, said, facts)
             self.sound_groups(session.conn, after, facts)
 
     def sound_groups(self, conn: psycopg.Connection, view: View, facts: Known) -> None:
@@ -349,6 +364,9 @@ class Driver(RuleBasedStateMachine):
         expected: dict[int, Place | None] = dict(self.committed)
         if ending == "commit":
             expected |= session.touched
+            for message_id, place in session.touched.items():
+                if place and place.until is not None and place.until <= self.now():
+                    self.overdue[message_id] = self.now() + FULL_SECONDS
             self.facts |= session.facts
             self.aside = apply(self.aside, session.aside)
         assert after == {key: value for key, value in expected.items() if value is not None}

@@ -7,13 +7,14 @@ from collections import Counter
 from hypothesis.stateful import invariant
 
 from model.naming import Naming
+from model.operating import Operating
 from model.promises import UNDER_WAY, members
 from model.staging import Staging
 from model.streaming import Streaming
 from model.upkeep import Upkeep
 
 
-class Machine(Staging, Naming, Streaming, Upkeep):
+class Machine(Staging, Naming, Streaming, Operating, Upkeep):
     @invariant()
     def sound(self) -> None:
         if not hasattr(self, "queue"):
@@ -48,7 +49,8 @@ class Machine(Staging, Naming, Streaming, Upkeep):
             self.drain()
             self.check()
         self.observer.execute("delete from pgq.staged")
-        self.observer.execute("select pgq.drop_queue(%s, force => true)", [self.queue])
+        for queue in (self.queue, self.aside_queue()):
+            self.observer.execute("select pgq.drop_queue(%s, force => true)", [queue])
 
     def drain(self) -> None:
         """Whatever has happened, all that is not dead can be delivered in the end."""

@@ -25,6 +25,7 @@ class Naming(Consuming):
         n=st.sampled_from([1, 3, 20]),
         lease=st.sampled_from([None, 5, 30]),
         unread=st.booleans(),
+        runs=st.booleans(),
     )
     def claim_named(
         self,
@@ -34,6 +35,7 @@ class Naming(Consuming):
         n: int,
         lease: int | None,
         unread: bool,
+        runs: bool,
     ) -> None:
         """Claim under a name, or hold: the same messages until they are done."""
         session = self.sessions[which]
@@ -47,8 +49,8 @@ class Naming(Consuming):
                 rows = self.perform(
                     session,
                     "select lease_id, size from pgq.hold(%s, filter => %s::jsonb, n => %s,"
-                    " lease => %s * interval '1 s', key => %s)",
-                    wanted,
+                    " lease => %s * interval '1 s', key => %s, runs => %s)",
+                    [*wanted, runs],
                 )
             else:
                 rows = self.perform(
@@ -70,6 +72,7 @@ class Naming(Consuming):
         if known is None:
             for row in rows:
                 self.names[row[0]] = key
+                self.promises.runs |= {row[0]} if unread and runs else set()
             self.claimed(session, before, rows, document, n, [], until)
             return
         facts = self.known(session)
@@ -99,42 +102,21 @@ class Naming(Consuming):
     @rule(which=connections, pick=picks, of=st.sampled_from([1, 2, 3, 5]))
     @precondition(lambda self: self.leases)
     def read(self, which: int, pick: int, of: int) -> None:
-        """Read a lease whole, in slices, and in parts of about one size."""
+        """Read a lease whole, and in parts of about one size."""
         session = self.sessions[which]
         before = self.view(session.conn)
         lease = self.choose(session, pick, None).lease
         found = held(before, lease)
         try:
-            if of == 1:
-                rows = self.perform(session, "select id from pgq.leased(%s)", [lease], "QU003")
-                ids = reading_order(before, self.known(session), lease)
-                assert [row[0] for row in rows] == ids, "not its messages in their order"
-            sliced: list[int] = []
-            sizes: list[tuple[int, int]] = []
-            for number in range(of):
-                rows = self.perform(
-                    session,
-                    "select id, attempt from pgq.leased(%s, %s, %s)",
-                    [lease, number, of],
-                    "QU003",
-                )
-                assert found, "a stale token was accepted"
-                for message_id, attempt in rows:
-                    assert attempt == found[message_id].attempt
-                    assert self.slices.setdefault((message_id, of), number) == number, (
-                        f"message {message_id} has changed its slice"
-                    )
-                sliced += [row[0] for row in rows]
-                sizes += [(number, len(rows))] if rows else []
-            assert sorted(sliced) == sorted(found), "slices are not a partition"
-            rows = self.perform(
-                session, "select slice, size from pgq.lease_slices(%s, %s)", [lease, of]
-            )
-            assert rows == sizes
+            rows = self.perform(session, "select id, attempt from pgq.leased(%s)", [lease], "QU003")
+            assert found, "a stale token was accepted"
+            ids = reading_order(before, self.known(session), lease)
+            assert rows == [(m, found[m].attempt) for m in ids], "not its messages in their order"
             rows = self.perform(
                 session,
                 "select low, high, size, attempt, grouped from pgq.lease_parts(%s, %s)",
                 [lease, of],
+                "QU003",
             )
         except Refused as refused:
             if str(refused) == "QU003" and found:

@@ -117,6 +117,8 @@ class Promises:
         # What is under way of a group keeps the others waiting; so does a dead letter that blocks.
         self.heads = (*UNDER_WAY, "dead") if on_dead == "block" else UNDER_WAY
         self.now = now
+        # Leases that may hold several messages of a group: the head and others behind it.
+        self.runs: set[int | None] = set()
 
     def fate(self, place: Place, facts: Facts) -> list[Place | None]:
         """All that may become of a message by itself, up to now."""
@@ -129,7 +131,12 @@ class Promises:
                 later = facts.due is not None and facts.due > now
                 fates.append(Place("scheduled", 0, facts.due) if later else Place("ready", 0))
             elif at.state == "leased" and due:
-                fates.append(Place("ready" if at.attempt < MAX_ATTEMPTS else "dead", at.attempt))
+                # Together with others it comes back, whatever its attempts: see judge.
+                fates.append(Place("ready", at.attempt))
+                if at.attempt >= MAX_ATTEMPTS:
+                    fates.append(Place("dead", at.attempt))
+                if at.lease in self.runs and facts.group is not None:
+                    fates.append(Place("waiting", 0))
             elif at.state == "scheduled" and due:
                 fates.append(Place("ready", at.attempt))
             elif at.state == "ready" and self.expired(facts):
@@ -155,19 +162,39 @@ class Promises:
             assert any(same(now_is, place) for place in expected), (
                 f"message {message_id} was {was}, is {now_is}, may be {expected}"
             )
+            if message_id not in said and was and now_is and was.state == "leased":
+                alone = len(held(before, was.lease)) == 1
+                expired = self.expired(facts[message_id])
+                assert now_is.state != "dead" or alone or expired, "dead for another's timeout"
+                last = was.attempt >= MAX_ATTEMPTS
+                assert now_is.state != "ready" or not (alone and last), "outlived its attempts"
 
-    def judge_lines(self, before: View, after: View, facts: Known) -> None:
-        """Who left the line of a group were the first in it."""
-        for group, line in members(before, facts, "waiting").items():
+    def judge_lines(self, before: View, after: View, said: Said, facts: Known) -> None:
+        """Who left the line of a group, and was not taken out of it, were the first in it."""
+        taken = {m for m, place in said.items() if place is None}
+        for group, waiting in members(before, facts, "waiting").items():
+            line = [m for m in waiting if m not in taken]
             left = [m for m in line if after.get(m, Place("gone", 0)).state != "waiting"]
             assert left == line[: len(left)], f"group {group} was {line}, left by {left}"
 
     def idle_groups(self, view: View, facts: Known) -> set[str]:
-        """One of a group at a time is under way; the groups that wait for nobody."""
+        """One of a group at a time is under way, or one run; the groups that wait for nobody."""
         heads = members(view, facts, *self.heads)
         for group, found in heads.items():
-            assert len(found) == 1, f"of group {group} are under way: {found}"
+            leases = {view[m].lease for m in found}
+            is_run = len(leases) == 1 and leases <= self.runs
+            assert len(found) == 1 or is_run, f"of group {group} are under way: {found}"
         return members(view, facts, "waiting").keys() - heads.keys()
+
+    def retreat(self, before: View, ids: list[int], facts: Known) -> set[int]:
+        """Who waits again when these fail: not the heads; and whoever is behind one of them."""
+        waits: set[int] = set()
+        for group, failed in members({m: before[m] for m in ids}, facts, "leased").items():
+            lease = before[failed[0]].lease
+            if lease in self.runs:
+                _, *others = members(held(before, lease), facts, "leased")[group]
+                waits |= {m for m in others if m >= failed[0]}
+        return waits
 
     def publish_staged(
         self, aside: Aside, tokens: list[str], size: int | None, epoch: tuple[str, int] | None

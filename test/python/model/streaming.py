@@ -72,6 +72,7 @@ class Streaming(Consuming):
         document=st.none() | filters,
         n=st.sampled_from([1, 3, 20]),
         lease=st.sampled_from([None, None, 30]),
+        runs=st.booleans(),
     )
     def stream_claim(
         self,
@@ -82,6 +83,7 @@ class Streaming(Consuming):
         document: dict[str, Any] | None,
         n: int,
         lease: int | None,
+        runs: bool,
     ) -> None:
         """Claim a batch and finish those before it."""
         session = self.sessions[which]
@@ -97,9 +99,10 @@ class Streaming(Consuming):
             rows = self.perform(
                 session,
                 "select * from pgq.stream_claim(%s, %s, batch => %s, owner => %s,"
-                " filter => %s::jsonb, n => %s, lease => %s * interval '1 s')",
+                " filter => %s::jsonb, n => %s, lease => %s * interval '1 s', runs => %s)",
                 [
                     *arguments, owner, None if document is None else json.dumps(document), n, lease,
+                    runs,
                 ],
                 "55006",
                 "QU003",
@@ -129,6 +132,7 @@ class Streaming(Consuming):
         if known is None:
             for row in rows:
                 self.names[row[0]] = (consumer, batch)
+                self.promises.runs |= {row[0]} if runs else set()
             self.claimed(session, before, rows, document, n, ended, ends)
         else:
             assert {row[0] for row in rows} == {known}

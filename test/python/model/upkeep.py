@@ -55,11 +55,14 @@ class Upkeep(Driver):
             self.done(session, before, dict.fromkeys(moved))
 
     @rule(
-        lanes=st.none() | st.sampled_from([[], ["k"], ["z"], ["k", "z"]]),
+        lanes=st.none()
+        | st.sampled_from([[], ["k"], ["z"], ["k", "z"], ["#k"], ["#z", "k"], ["auto"]]),
         set_size=st.none() | st.integers(1, 6),
         paused=st.sampled_from([None, None, True, False]),
     )
     def alter(self, lanes: list[str] | None, set_size: int | None, paused: bool | None) -> None:
+        if self.fair and lanes == []:
+            lanes = None  # lanes that take turns cannot be given up
         self.change(
             "select pgq.alter_queue(%s, lane_keys => %s, set_size => %s)",
             [self.queue, lanes, set_size],

@@ -49,7 +49,7 @@ def walk(machine: Machine, chance: random.Random, steps: int) -> None:
             machine.claim_next(which(), chance.randrange(9), None, 3)
 
     def alter() -> None:
-        lanes = chance.choice([None, [], ["k"], ["z"], ["k", "z"]])
+        lanes = chance.choice([None, [], ["k"], ["z"], ["k", "z"], ["#k"], ["#z", "k"], ["auto"]])
         paused = chance.choice([None, None, None, True])
         machine.alter(lanes, chance.choice([None, 1, 3, 6]), paused)
 
@@ -75,6 +75,13 @@ def walk(machine: Machine, chance: random.Random, steps: int) -> None:
             chance.random() < 0.8,
         ): 0.5,
         alter: 0.5,
+        lambda: machine.operate(
+            which(),
+            chance.choice(["cancel", "reschedule", "reschedule", "move", "move_back"]),
+            chance.choice([{"k": 0}, {"z": "a"}]),
+            chance.choice([None, 1]),
+            chance.choice([0, 5]),
+        ): 1,
         lambda: machine.publish_elsewhere(which(), [header() for _ in range(3)]): 1,
         lambda: machine.alter_filter(chance.choice([None, {"k": 0}, {"z": "a"}])): 0.5,
         lambda: machine.resubscribe({"k": chance.randrange(3)}): 0.3,
@@ -104,21 +111,32 @@ def walk_in_groups(machine: Machine, chance: random.Random, steps: int) -> None:
                 machine.begin_or_end(which, False, chance.choice(["commit", "commit", "rollback"]))
 
     def consume() -> None:
-        which = chance.choice([1, 1, 1, 2])
-        machine.claim(which, None, chance.choice([1, 5]))
+        which, key = chance.choice([1, 1, 1, 2]), chance.choice(KEYS)
+        if chance.random() < 0.5:
+            machine.claim(which, None, chance.choice([1, 5]))
+        else:
+            machine.claim_named(which, key, None, chance.choice([3, 20]), 5, True, True)
         if machine.leases:
             how = chance.choice(["ack", "nack", "bury", "bury"])
-            machine.settle(which, 0, None, how, chance.choice([0, 0, 2]))
+            part = chance.choice([None, None, chance.randrange(32)])
+            machine.settle(which, 0, part, how, chance.choice([0, 0, 2]))
 
     def dead_letters() -> None:
         n = chance.choice([None, None, None, 1])
         machine.dead_letters(chance.choice([1, 1, 2]), None, n, chance.random() < 0.9)
+
+    def operate() -> None:
+        verb = chance.choice(["cancel_some", "cancel_some", "reschedule", "move", "move_back"])
+        machine.operate(
+            chance.choice([1, 1, 2]), verb, None, chance.randrange(32), chance.choice([0, 0, 2])
+        )
 
     choices: dict[Callable[[], None], float] = {
         publish: 3,
         end: 3,
         consume: 5,
         dead_letters: 1,
+        operate: 1.5,
         lambda: machine.begin_or_end(2, False, "rollback"): 0.2,
         machine.maintain: 0.2,
         lambda: machine.wait(chance.choice([1, 3, 11])): 1,
@@ -163,7 +181,8 @@ def walk_with_names(machine: Machine, chance: random.Random, steps: int) -> None
         stream = machine.aside.get(("stream", consumer, 0)) or [0, None, 0]
         owner = stream[1] if stream[1] and chance.random() < 0.8 else chance.choice(OWNERS)
         ahead, lease = chance.choice([0, 1, 1, 1, 2, 2, 3]), chance.choice([None, None, 30])
-        machine.stream_claim(which(), consumer, owner, ahead, *wanted(), lease)
+        runs = chance.random() < 0.5
+        machine.stream_claim(which(), consumer, owner, ahead, *wanted(), lease, runs)
         if chance.random() < 0.2:
             machine.stream_finish(which(), consumer, owner, chance.choice([0, 1, 2]))
 
@@ -177,7 +196,8 @@ def walk_with_names(machine: Machine, chance: random.Random, steps: int) -> None
 
     choices: dict[Callable[[], None], float] = {
         lambda: machine.publish_batch(
-            which(), headers(), chance.choice([0, 0, 5]), None, None, [None], False
+            which(), headers(), chance.choice([0, 0, 5]), None, None,
+            [chance.choice([None, "g", "h"])], False,
         ): 2,
         lambda: machine.claim_named(
             which(),
@@ -185,6 +205,7 @@ def walk_with_names(machine: Machine, chance: random.Random, steps: int) -> None
             *wanted(),
             chance.choice([None, 5, 30]),
             chance.random() < 0.4,
+            chance.random() < 0.5,
         ): 5,
         settle: 2,
         read: 2,

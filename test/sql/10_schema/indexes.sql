@@ -35,7 +35,7 @@ insert into question values
     ('what was seen long ago', $$select from pgq.handled where handled_at < '2000-01-01'$$,
      'handled_at_idx'),
     ('which dead letters of a queue are the oldest', 'select message_id from pgq.dead_letter
-      where queue_id = 1 order by failed_at limit 9', 'dead_letter_failed_idx'),
+      where queue_id = 1 order by failed_at limit 9', 'letter_failed_idx'),
     ('whether a key was used', $$select from pgq.dedup where topic = 't' and dedup_key = 'k'$$,
      'dedup_pkey'),
     ('which keys are over', $$select from pgq.dedup where until < '2000-01-01'$$,

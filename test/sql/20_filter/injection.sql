@@ -48,9 +48,39 @@ select ok(
     '$path takes the key ' || to_json(value)::text || ' literally')
 from hostile;
 
+select ok(
+    pgq.matches(jsonb_build_object('payload', jsonb_build_object(value || 'k', f.test)), '{}',
+        jsonb_build_object(value || 'k', 1))
+    and pgq.matches(jsonb_build_object('payload', jsonb_build_object('a',
+        jsonb_build_object(value || 'k', f.test))), '{}',
+        jsonb_build_object('a', jsonb_build_object(value || 'k', 1)))
+    and not pgq.matches(jsonb_build_object('payload', jsonb_build_object(value || 'k', f.test)),
+        '{}', jsonb_build_object('k', 1, 'other', 1)) = (value <> ''),
+    format('the bare key %s is taken literally with %s', to_json(value), f.test))
+from hostile, (values ('{"$eq": 1}'::jsonb), ('[1]')) as f (test)
+where value !~ E'[.]' and value not like '$%';
 select throws_ok(format('select pgq._filter_parse(%L::jsonb)', jsonb_build_object(value, 1)),
     'QU004', null, 'the bare key ' || to_json(value)::text || ' is refused')
-from hostile where value not in ('true', 'null');
+from hostile where value = '' or value like '$%' or value ~ E'^[.]|[.][.]|[.]$';
+select ok(
+    pgq.matches(jsonb_build_object('payload', jsonb_build_object('k', f.list)), '{}',
+        jsonb_build_object('k', value))
+    and not pgq.matches(jsonb_build_object('payload', jsonb_build_object('k', f.list)), '{}',
+        jsonb_build_object('k', 'x' || value || 'x')),
+    format('%s of a list takes the text %s literally', f.name, to_json(value)))
+from hostile,
+    lateral (values
+        ('value', jsonb_build_array('-', value)),
+        ('prefix', jsonb_build_array(
+            jsonb_build_object('prefix', '-'), jsonb_build_object('prefix', value))),
+        ('suffix', jsonb_build_array(
+            jsonb_build_object('suffix', '-'), jsonb_build_object('suffix', value))),
+        ('equals-ignore-case', jsonb_build_array(jsonb_build_object('equals-ignore-case', '-'),
+            jsonb_build_object('equals-ignore-case', value))),
+        ('wildcard', jsonb_build_array(jsonb_build_object('wildcard', '-'),
+            jsonb_build_object('wildcard', regexp_replace(value, '([\\*])', '\\\1', 'g'))))
+    ) as f (name, list)
+where value <> '';
 
 select ok(pgq.matches(jsonb_build_object('k', jsonb_build_object('$eq', jsonb_build_object(
         value, jsonb_build_array(value)))), jsonb_build_object('k', jsonb_build_object(

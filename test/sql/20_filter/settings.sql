@@ -1,8 +1,10 @@
 -- Settings that any session may change do not change what a pattern or a filter means: compiled
 -- filters and routes are shared with others.
 begin;
-set local escape_string_warning = off;
-set local standard_conforming_strings = off;
+select set_config(name, 'off', true)  -- version 19 has only one meaning for literals
+from pg_settings
+where name in ('escape_string_warning', 'standard_conforming_strings')
+  and current_setting('server_version_num')::int < 190000;
 set local plpgsql.extra_errors = 'all';
 set local datestyle = 'German, DMY';
 set local intervalstyle = 'sql_standard';

@@ -40,6 +40,9 @@ insert into operator_of values
     ('{"$regex": "a+"}'), ('{"$topic": "a.#"}'), ('{"$exists": false}'), ('{"$isNull": false}'),
     ('{"$type": "object"}'), ('{"$all": ["a", ["b"]]}'), ('{"$size": 2}'), ('{"$mod": [2, 1]}'),
     ('{"$elemMatch": {"$gt": 1}}'), ('{"$elemMatch": {"a": 1, "$not": {"b": {"$gt": 1}}}}'),
+    ('["a", {"prefix": "a"}, {"suffix": "b"}]'), ('[{"exists": true}]'), ('[{"exists": false}]'),
+    ('[{"anything-but": "a"}]'), ('[{"anything-but": {"wildcard": ["a*b", "*"]}}]'),
+    ('[{"numeric": [">", 1, "<", 2]}, {"cidr": "10.0.0.0/8"}]'), ('["x", {"exists": false}]'),
     ('{"$contains": {"a": [1]}}'), ('{"$contains": "a"}'), ('{"$eq": {"a": [1, {"b": 2}]}}');
 create temp table value_of (value jsonb);
 insert into value_of values
@@ -53,8 +56,9 @@ select is_empty($$
         lateral (values
             (format('{"k": %s}', o.test)), (format('{"payload.k": %s}', o.test)),
             (format('{"k": %s, "payload.k": %1$s}', o.test)),
-            (format('{"headers.k.k": %s, "payload.k.k": %1$s, "msg.id": 1}', o.test)),
-            (format('{"$not": {"headers.k.k": %s}}', o.test)),
+            (format('{"headers.k": %s, "payload.k.k": %1$s, "msg.id": 1}', o.test)),
+            (format('{"$not": {"headers.k": %s}}', o.test)),
+            (format('{"payload": {"k": {"k": %s, "a": {"k": %1$s}}}}', o.test)),
             (format('{"$not": {"payload.k.k": %s}}', o.test))) as f (filter),
         lateral (values (v.value), (jsonb_build_object('k', v.value)),
             (jsonb_build_array(jsonb_build_object('k', v.value)))) as d (document)

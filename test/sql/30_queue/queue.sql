@@ -22,7 +22,7 @@ select throws_ok(format('select pgq.create_queue(''orders'', %s)', x), 'QU002', 
 from unnest(array[$$lane_keys => '{type}'$$, 'max_attempts => 4', $$backoff => '2 s'$$,
     $$max_backoff => '6 min'$$, $$retention => '2 days'$$, $$mode => 'archive'$$,
     $$dedup_window => '1 s'$$, $$on_expiry => 'discard'$$, 'set_size => 1',
-    $$journal => 'failures'$$]) x;
+    $$journal => 'failures'$$, $$dedup => 'replace'$$]) x;
 select matches(t.hint_of($$select pgq.create_queue('orders', max_attempts => 9)$$), 'alter_queue',
     'the error tells how to change a queue');
 select is((select count(*) from pgq.queue), 1::bigint, 'there is still one queue');
@@ -40,8 +40,18 @@ insert into wrong values
     ($$lease => '0'$$), ($$lease => '-1 s'$$), ('max_attempts => 0'), ('max_attempts => 1001'),
     ($$backoff => '-1 s'$$), ($$backoff => '10 min'$$), ($$max_backoff => '0.5 s'$$),
     ($$retention => '-1 day'$$), ($$dedup_window => '-1 s'$$), ($$on_expiry => 'forget'$$),
+    ($$lease => '1000000 years'$$), ($$backoff => '11 years', max_backoff => '11 years'$$),
+    ($$max_backoff => '11 years'$$), ($$retention => '101 years'$$),
+    ($$retention => '1000000 years'$$), ($$retention => '-1000000 years 370000000 days'$$),
+    ($$dedup_window => '10 years 1 s'$$),
+    ($$max_lease => '29 s'$$), ($$max_lease => '11 years'$$),
+    ($$dedup => 'last'$$),
     ($$mode => 'stack'$$), ($$journal => 'none'$$), ('set_size => 0'), ('set_size => 1025'),
-    ($$lane_keys => '{a,b,c,d,e}'$$), ($$lane_keys => '{a,a}'$$), ($$lane_keys => '{9a}'$$),
+    ($$lane_keys => '{a,b,c,d,e}'$$), ($$lane_keys => '{a,a}'$$), ($$lane_keys => '{auto,a}'$$),
+    ($$lane_keys => '{$a}'$$), ($$lane_keys => '{payload.a,payload.a.b}'$$),
+    ($$lane_keys => '{payload.}'$$), ($$lane_keys => '{payload.a..b}'$$),
+    ($$lane_keys => '{msg.attempt}'$$), ($$lane_keys => '{msg.nothing}'$$),
+    ($$lane_keys => '{#a,#b}'$$), ($$lane_keys => '{#a,a}'$$), ($$lane_keys => '{headers.a,a}'$$),
     ($$lane_keys => '{a.b}'$$), ($$lane_keys => '{null}'$$), ($$lane_keys => '{""}'$$),
     (format('lane_keys => %L', array[repeat('a', 129)]));
 select throws_ok(format('select pgq.create_queue(''wrong'', %s)', policy), '22023', null,
@@ -53,19 +63,20 @@ select isnt(t.hint_of(format('select pgq.create_queue(''wrong'', %s)', policy)),
 select throws_ok(format('select pgq.create_queue(''wrong'', %s => null)', part), '22023', null,
     'a new queue needs a ' || part)
 from unnest('{lease,max_attempts,backoff,max_backoff,retention,dedup_window,on_expiry,mode,journal,
-    set_size}'::text[]) part;
+    set_size,dedup}'::text[]) part;
 select is((select count(*) from pgq.queue), 3::bigint, 'nothing was created on the way');
 select is((select lease from pgq.queue where name = 'orders'), '30 s', 'nothing was changed');
 
 -- alter
 select lives_ok($$select pgq.alter_queue('orders', lease => '1 min', max_attempts => 5,
     backoff => '2 s', max_backoff => '1 min', retention => '2 days', dedup_window => '1 min',
-    on_expiry => 'discard', set_size => 10, journal => 'failures', lane_keys => '{type}')$$,
+    on_expiry => 'discard', set_size => 10, journal => 'failures', lane_keys => '{type}',
+    dedup => 'postpone')$$,
     'every part of a policy can be changed');
 select ok((select to_jsonb(q) from pgq.queue q where name = 'orders') @>
     '{"name": "orders", "mode": "queue", "lease": "00:01:00", "paused": false,
       "backoff": "00:00:02", "journal": "failures", "set_size": 10, "lane_keys": ["type"],
-      "on_expiry": "discard",
+      "on_expiry": "discard", "dedup": "postpone",
       "retention": "2 days", "lanes_full": false, "max_backoff": "00:01:00",
       "dedup_window": "00:01:00", "max_attempts": 5, "unlaned_rows": true}'::jsonb,
     'the changed policy is what was asked for');
@@ -78,6 +89,16 @@ select lives_ok($$select pgq.alter_queue('orders', lane_keys => '{}')$$, 'lanes 
 select is((select lane_keys from pgq.queue where name = 'orders'), null, 'the lanes are removed');
 select throws_ok($$select pgq.alter_queue('nowhere', lease => '1 s')$$, 'QU001', null,
     'only a queue that is there can be changed');
+
+select pgq.create_queue('hashing', '{#a,headers.b}');
+select is(pgq.create_queue('hashing', '{a,b}'), false, 'a key is the same if it is hashed');
+select pgq.alter_queue('hashing', lane_keys => '{b,a}');
+select is((select lane_keys from pgq.queue where name = 'hashing'), '{b,#a}'::text[],
+    'a hashed key stays hashed');
+select pgq.alter_queue('hashing', lane_keys => '{#b,a}');
+select is((select lane_keys from pgq.queue where name = 'hashing'), '{#b,a}'::text[],
+    'unless another one is to be');
+select pgq.drop_queue('hashing');
 
 -- a change of lane keys on a queue with messages
 select pgq.create_queue('mixed');

@@ -73,6 +73,30 @@ select results_eq(
     $$values ('o', null, 1), ('p', 'rights_a', 3)$$,
     'a message says which role has published it, whoever calls itself its sender');
 
+-- an answer by the owner carries nothing where the asking role could not send it
+select pgq.create_queue('payments');
+select t.answer('rights_a', $$select pgq.publish('one', '"q"', reply_to => 'payments')$$)
+    as asked \gset
+select throws_ok(format('select pgq.reply(%s, ''1'')', :asked), '42501', null,
+    'a reply goes only where the role that asked may publish');
+select is_empty($$select from pgq.message where topic = 'payments'$$, 'nothing is sent there');
+select t.answer('rights_a', $$select pgq.publish('one', '"q"', reply_to => 'one')$$) as asked \gset
+select isnt(pgq.reply(:asked, '1'), null, 'where it may, it goes');
+select pgq.publish('one', '"q"', reply_to => 'payments') as asked \gset
+select isnt(pgq.reply(:asked, '1'), null, 'the owner may ask for answers anywhere');
+
+-- handlers of roles are their own, whatever they are called
+create role billing;
+select pgq.grant_queue('one', 'billing', 'consume');
+select is(t.answer('billing', $$select pgq.seen('charge', 1)$$), 'false', 'a role has a handler');
+select is(pgq.seen('billing:charge', 1), false, 'it marks nothing for a handler of the owner');
+select is(t.answer('billing', $$select pgq.seen('charge', 1)$$), 'true', 'and knows its own');
+
+-- row types
+select is(t.outcome('rights_a', format('create temp table stolen (c pgq.%s)', x)), '42501',
+    format('no role can make a column of the type pgq.%s', x))
+from unnest('{queue,message,ready,dead_letter,rights}'::text[]) x;
+
 -- the caller is not for the caller to say
 select is(
     t.outcome('rights_a', format('select pgq.publish(''two'', ''1'', caller => %L)', current_user)),
@@ -161,8 +185,11 @@ select is_empty(
 select pgq.grant_queue('two', 'rights_a', 'admin');
 select is(t.answer('rights_a', $$select pgq.drop_queue('two', force => true)$$), 'true',
     'an administrator can drop the queue');
+select is_empty($$select from pgq.rights where role = 'rights_a'$$, 'its rights go with it');
+select is_empty('select from pgq.check()', 'that is no defect');
+call pgq.maintain();
 select is_empty($$select from pgq.queue_right where role = 'rights_a'::regrole$$,
-    'its rights go with it');
+    'maintenance forgets them');
 select is(has_schema_privilege('rights_a', 'pgq', 'usage'), false, 'and the privileges too');
 
 create role rights_b;
@@ -202,6 +229,21 @@ select is(t.outcome('rights_a', $$select pgq.alter_subscription('mine', 'theirs'
 select pgq.grant_queue('theirs', 'rights_a', 'admin');
 select is(t.outcome('rights_a', $$select pgq.alter_subscription('mine', 'theirs', null)$$), 'ok',
     'unless one administers a queue that has all of it');
+
+-- rights are asked for every row of a token, if two leases had one after all
+select pgq.create_queue('foreign'), pgq.publish('foreign', '1'), pgq.publish('mine', '1');
+select lease_id as held from pgq.claim('mine') \gset
+select lease_id as other from pgq.claim('foreign') \gset
+savepoint alone;
+update pgq.lease set lease_id = :held, part = 1 where lease_id = :other;
+select is(t.outcome('rights_a', format('select pgq.%s(%s)', f, :held)), 'QU003',
+    f || ' wants the right to all of a lease')
+from unnest('{ack,nack,bury,extend,release,leased}'::text[]) f;
+rollback to alone;
+select is(t.outcome('rights_a', format('select pgq.ack(%s)', :held)), 'ok',
+    'a lease of its own can be ended');
+select is(t.outcome('rights_a', format('select pgq.ack(%s)', :other)), 'QU003',
+    'another cannot');
 
 select * from finish();
 rollback;

@@ -71,8 +71,56 @@ select queue_id, 'orders' from pgq.queue where name = 'patient';
 select pgq._rerouted();
 select pgq.publish('orders', '1', dedup_key => 'w') as first \gset
 select t.advance('59 min');
-select is(pgq.publish('orders', '2', dedup_key => 'w'), :first::bigint,
-    'the longest window of the receiving queues counts');
+select t.take('patient', n => 10);
+select t.take('orders', n => 10);
+select isnt(pgq.publish('orders', '2', dedup_key => 'w'), :first::bigint,
+    'a message that one of the queues still wants is published');
+select is(t.take('orders', n => 10), '2', 'the queue without a window gets it');
+select is(t.take('patient', n => 10), null, 'the one with a long window does not');
+insert into pgq.message (topic, payload, dedup_key) values
+    ('orders', '"3"', 'w'), ('orders', '"4"', 'w'), ('orders', '"5"', 'v');
+select is(t.take('orders', n => 10), '3 4 5', 'by INSERT just as well');
+select is(t.take('patient', n => 10), '5', 'each queue by its own window');
+
+-- One queue's window is its own affair.
+select pgq.create_queue('theirs', dedup_window => '1 s', lease => '1 day');
+select pgq.create_queue('mine', dedup_window => '10 years', lease => '1 day');
+select pgq.subscribe('mine', 'theirs');
+select pgq.publish('theirs', '"a"', dedup_key => 'k');
+select t.advance('2 s');
+select pgq.publish('theirs', '"b"', dedup_key => 'k');
+select is(t.take('theirs', n => 10), 'a b',
+    'the long window of one queue suppresses nothing of another');
+select is(t.take('mine', n => 10), 'a', 'it does what it says for its own');
+select is(pgq.publish('theirs', '"c"', dedup_key => 'k'),
+    (select id from pgq.message where topic = 'theirs' and payload = '"b"'),
+    'what no queue wants is not published, and the last one that was is the answer');
+
+-- Keys end with their queue.
+select pgq.create_queue('short', dedup_window => '1 day');
+select pgq.publish('short', '"old"', dedup_key => 'k') as first \gset
+select pgq.drop_queue('short', force => true);
+select is_empty($$select from pgq.dedup where topic = 'short'$$, 'a dropped queue leaves no keys');
+select pgq.create_queue('short', dedup_window => '1 day');
+select isnt(pgq.publish('short', '"new"', dedup_key => 'k'), :first::bigint,
+    'a queue of the same name knows no key of the one before');
+select is(t.take('short'), 'new', 'it gets the message');
+
+-- An archive keeps what it wants to keep.
+select pgq.create_queue('kept', mode => 'archive', dedup_window => '0');
+select pgq.create_queue('work', dedup_window => '1 h', lease => '1 day');
+select pgq.subscribe('kept', 'work');
+select pgq.publish_batch('work', '{1,2}', dedup_keys => '{k,k}');
+select is(t.take('work', n => 10), '1', 'the queue gets one of two');
+select is((select count(*) from pgq.message where topic = 'work'), 2::bigint,
+    'the archive without a window keeps both');
+-- A stored window that is absurd stops no publisher.
+update pgq.queue set dedup_window = '1000000 years' where name = 'work';
+update pgq.queue set dedup_window = '-1000000 years 370000000 days' where name = 'kept';
+select pgq._rerouted();
+select lives_ok($$select pgq.publish('work', '3', dedup_key => 'n')$$,
+    'a stored window that is absurd stops no publisher');
+
 select throws_ok($$select pgq.publish('nobody', '1', dedup_key => 'w')$$, 'QU005', null,
     'a topic that nobody receives is an error with a key too');
 select is_empty($$select from pgq.dedup where topic = 'nobody'$$, 'and no key is remembered');

@@ -151,7 +151,7 @@ select is((select count(*) from pgq.message where topic = 'audit'), 3::bigint,
 select is_empty($$select from pgq.message_state where queue = 'audit'$$,
     'it has nothing to deliver');
 select throws_ok($$select pgq.claim('audit')$$, '0A000', null, 'claiming from it is an error');
-select matches(t.hint_of($$select pgq.claim('audit')$$), 'peek', 'that tells what to do');
+select matches(t.hint_of($$select pgq.claim('audit')$$), 'read_log', 'that tells what to do');
 
 -- who receives what
 select pgq.create_queue('copy');

@@ -1,5 +1,4 @@
 -- What many ordering groups cost: rows touched, not time.
-begin;
 select no_plan();
 select t.at(now());
 -- Rows of pgq that the transaction has read so far, by table and way.
@@ -63,4 +62,3 @@ select cmp_ok(pg_temp.cost('select pgq.nack((select max(lease_id) from taken), d
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();
-rollback;

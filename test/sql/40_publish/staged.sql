@@ -56,9 +56,56 @@ select throws_ok($$select pgq.publish_staged(pg_temp.tokens(8), 1, 'sink', 0)$$,
     'an epoch from before the last is refused: somebody begins anew under an old name');
 select is(pgq.writer_epoch('sink'), 1::bigint, 'a writer can ask where it is');
 select is(pgq.writer_epoch('nobody'), null, 'a new one is nowhere');
+select is(pgq.writer_epoch('sink', 'work'), 1::bigint, 'and whether its topic is received');
+select throws_ok($$select pgq.writer_epoch('sink', 'nowhere')$$, 'QU005', null, 'or by nobody');
 select throws_ok($$select pgq.publish_staged(pg_temp.tokens(8), 1, 'sink', 2)$$, '55000', null,
     'an epoch whose messages are gone fails');
 select is((select epoch from pgq.writer where writer = 'sink'), 1::bigint, 'and is not taken');
+
+-- queries
+select pgq.publish_staged('{}', 0, 'tied', 0, 'q1');
+select is(pgq.publish_staged('{}', 0, 'tied', 0, 'q1'), 0::bigint, 'a query does its epoch again');
+select throws_ok(format($$select pgq.publish_staged('{}', 0, 'tied', %s, 'q2')$$, epoch), '55000',
+    'writer "tied" belongs to the checkpoint of another query',
+    format('another query is refused, with epoch %s', epoch))
+from generate_series(0, 1) epoch;
+select lives_ok($$select pgq.publish_staged('{}', 0, 'tied', 0)$$,
+    'who names none is not compared');
+select pg_temp.stage(5, 'f');
+select is(pgq.publish_staged(pg_temp.tokens(5), 1, 'tied', 0, 'q2', true), 1::bigint,
+    'unless it begins anew');
+select pg_temp.stage(5, 'f');
+select is(pgq.publish_staged(pg_temp.tokens(5), 1, 'tied', 0, 'q2', true), 0::bigint, 'once');
+select throws_ok($$select pgq.publish_staged('{}', 0, 'tied', 1, 'q1')$$, '55000', null,
+    'then the first query is another one');
+delete from pgq.writer where writer = 'tied';
+
+-- rights
+create role staging;
+create role intruder;
+select pgq.create_queue('closed');
+select pgq.grant_queue('work', r, 'publish') from unnest('{staging,intruder}'::name[]) r;
+grant select on token to staging, intruder;
+set role staging;
+select gen_random_uuid() as mine \gset
+insert into pgq.staged (token, position, topic, payload) values (:'mine', 1, 'work', '"mine"');
+select is(pgq.publish_staged(array[:'mine']::uuid[], 1, 'of staging', 0), 1::bigint,
+    'a role that may publish stages and publishes');
+insert into pgq.staged (token, position, topic, payload)
+values (:'mine', 1, 'work', '1'), (:'mine', 2, 'closed', '2');
+select throws_ok(format($$select pgq.publish_staged('{%s}')$$, :'mine'), '42501', null,
+    'but not to what it may not publish to');
+select pgq.discard_staged(array[:'mine']::uuid[]);
+set role intruder;
+select is(pgq.writer_epoch('of staging'), null,
+    'another role learns nothing of a writer');
+select throws_ok($$select pgq.publish_staged('{}', 0, 'of staging', 1)$$, '42501', null,
+    'nor under the name of another role');
+reset role;
+select is((select publisher from pgq.message where payload = '"mine"'), 'staging',
+    'the message says who published it');
+select lives_ok($$select pgq.publish_staged('{}', 0, 'of staging', 1)$$, 'the owner may');
+delete from pgq.writer where writer = 'of staging';
 
 -- everything a message has
 insert into pgq.staged (token, position, topic, priority, headers, payload, sender, recipient,

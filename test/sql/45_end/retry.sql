@@ -91,7 +91,7 @@ select is(
 -- a dead-letter write that fails
 select pgq.create_queue('work', lease => '10 s', max_attempts => 1);
 select pgq.create_queue('news', lease => '10 s');
-alter table pgq.dead_letter add constraint obstacle check (payload <> '"poison"');
+alter table pgq.letter add constraint obstacle check (payload <> '"poison"');
 insert into pgq.message (topic, payload) values ('work', '"poison"');
 select max(lease_id) as lease from pgq.claim('work') \gset
 select t.advance('11 s');
@@ -106,14 +106,14 @@ select throws_ok(format('select pgq.bury(%s)', :lease), '23514', null, 'who buri
 select is(t.held('work', 'leased'), 'poison fine', 'and the message is still there');
 select lives_ok('call pgq.maintain()', 'maintain goes on, too');
 select is(t.held('work', 'leased'), 'poison fine', 'and loses nothing');
-alter table pgq.dead_letter drop constraint obstacle;
+alter table pgq.letter drop constraint obstacle;
 select t.advance('1 s');
 select is(t.take('work'), null, 'when the obstacle is gone, the next claim');
 select is(t.held('work', 'dead'), 'poison', 'makes the dead letter');
 select is((select reason from pgq.dead_letter), 'timeout', 'with its reason');
 
 -- the same for what has expired
-alter table pgq.dead_letter add constraint obstacle check (payload <> '"stale"');
+alter table pgq.letter add constraint obstacle check (payload <> '"stale"');
 select pgq.publish('news', '"stale"', expires_in => '1 s');
 select pgq.publish('news', '"fresh"');
 select t.advance('2 s');
@@ -123,7 +123,7 @@ select is(t.held('news', 'delayed'), 'stale', 'the message is kept');
 select t.advance('1 min');
 select is(t.take('news', n => 5), 'fresh', 'it is tried again, and never delivered');
 select is(t.held('news', 'delayed'), 'stale', 'and still kept');
-alter table pgq.dead_letter drop constraint obstacle;
+alter table pgq.letter drop constraint obstacle;
 select t.advance('1 min');
 call pgq.maintain();
 select is(t.held('news', 'dead'), 'stale', 'until it can be a dead letter');

@@ -24,9 +24,9 @@ select is(t.held('work', 'leased'), null, 'nothing is held');
 select throws_ok(format('select pgq.ack(%s)', :lease), 'QU003', null,
     'a second acknowledgement is an error');
 select throws_ok('select pgq.ack(null)', 'QU003', null, 'null is no lease');
-select throws_ok('select pgq.ack(12345)', 'QU003', 'lease 12345 is lost',
+select throws_ok('select pgq.ack(12345678901234)', 'QU003', 'lease 12345678901234 is lost',
     'a wrong token is an error');
-select matches(t.hint_of('select pgq.ack(12345)'), 'extend', 'that tells what to do');
+select matches(t.hint_of('select pgq.ack(12345678901234)'), 'extend', 'that tells what to do');
 select is((select array_agg(size order by size) from pgq.journal where event = 'ack'),
     '{1,2,7}'::int[], 'the journal has a row for each call');
 select is((select count(*) from pgq.message where topic = 'work'), 10::bigint,
@@ -211,6 +211,34 @@ from (values ($$'nowhere'$$, 'QU001'), ($$'work', n => 0$$, '22023'),
 select count(*) from pgq.publish_batch('work', array_fill('"x"'::jsonb, array[3000]));
 select is((select count(*) from pgq.peek('work', n => 2500)), 2500::bigint, 'peek can show many');
 select is((select count(*) from pgq.peek('work', n => 100000)), 3003::bigint, 'or all');
+
+-- what is no token at all
+select publish as id from pgq.publish('work', '1') \gset
+select throws_ok(format('select pgq.%s(%s)', v, :id), 'QU003', format('%s is not a lease id', :id),
+    v || ' of a message id says what it is')
+from unnest('{ack,nack,bury,extend,release}'::text[]) v;
+select throws_ok(format('select pgq.ack(%s)', x), 'QU003', x || ' is not a lease id',
+    'so does ' || x) from unnest(array['100000000000', 'null']) x;
+select matches(t.hint_of(format('select pgq.ack(%s)', :id)), 'lease_id', 'with a hint');
+
+-- a queue can limit how long a lease lasts
+select pgq.create_queue('limited', lease => '10 s', max_lease => '25 s');
+select throws_ok($$select pgq.alter_queue('limited', max_lease => '9 s')$$, '22023', null,
+    'not shorter than a lease');
+select pgq.publish('limited', '1');
+select lease_id as lease, lease_until - pgq.now() as span from pgq.claim('limited', lease => '1 h')
+\gset
+select is(:'span'::text, '00:00:25'::text, 'a claim asks for no more than that');
+select pgq.release(:lease);
+select lease_id as lease from pgq.claim('limited') \gset
+select t.advance('8 s');
+select is(pgq.extend(:lease), pgq.now() + interval '10 s', 'a lease is extended');
+select t.advance('9 s');
+select is(pgq.extend(:lease), pgq.now() + interval '8 s', 'up to the limit after the claim');
+select throws_ok(format('select pgq.extend(%s)', :lease), '55000', null, 'and then no more');
+select is(pgq.ack(:lease), 1, 'it is still good until then');
+select lease_id as lease from pgq.hold('work', 'h') \gset
+select is(pgq.extend(:lease), null, 'a lease without an end has no limit');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

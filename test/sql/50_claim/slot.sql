@@ -1,5 +1,4 @@
--- Claims look for messages in the slot of the current era if they can be in no other, and find them
--- wherever they are.
+-- A claim finds its messages in whatever slots of the log they are, and returns them in order.
 begin;
 select no_plan();
 select t.at(now());
@@ -7,38 +6,29 @@ select t.at(now());
 -- A claim that finds in another slot what it has taken must not lose it.
 create function t.slot(id bigint) returns int language sql return (
     select m.era from pgq.message m where m.id = slot.id);
-create function t.memory(i int) returns bigint language sql return (
-    (current_setting('pgq.head')::bigint[])[i]);
 
 select pgq.create_queue('orders');
 select pgq.publish('orders', '"a"');
 select is(t.take('orders'), 'a', 'a session remembers where the head is');
-select is(t.memory(8), pg_sequence_last_value('pgq.era_number'), 'and which era it has seen');
-select is(t.memory(9), pg_sequence_last_value('pgq.message_id'), 'and the last id at that time');
 select pgq.publish('orders', '"b"');
-select cmp_ok(pg_sequence_last_value('pgq.message_id'), '>', t.memory(9),
-    'a later message has a greater id');
 select is(t.take('orders'), 'b', 'and is found in the slot of the era');
 
 select setval('pgq.era_number', pg_sequence_last_value('pgq.era_number') + 1);
 select pgq.publish('orders', '"c"');
-select isnt(t.slot(pg_sequence_last_value('pgq.message_id')), t.memory(8)::int % 3,
-    'a message of a new era, of which the session does not know,');
 select is(t.take('orders'), 'c', 'is found in another slot');
 
 select t.at(pgq.now() + interval '1 s');
 select pgq.publish('orders', '"d"');
 select is(t.take('orders'), 'd', 'a moment later');
-select is(t.memory(8), pg_sequence_last_value('pgq.era_number'), 'it has seen the new era');
 
 -- a set of which a part is in another slot
 select count(*) from pgq.publish_batch('orders', '{"1","2"}');
 select is(t.take('orders', n => 2), '1 2', 'rows of two are remembered');
 select max(id) as first from pgq.publish_batch('orders', '{"3","4"}') b (id) \gset
-update pgq.message m set era = (era + 1) % 3 where m.id = :first;
+select t.damage(format('update pgq.message set era = (era + 1) %% 3 where id = %s', :first));
 select is(t.take('orders', n => 2), '3 4', 'a set is found in two slots, in its order');
 select count(*) from pgq.publish_batch('orders', '{"5","6"}');
-update pgq.message m set era = (era + 2) % 3 where m.id > :first;
+select t.damage(format('update pgq.message set era = (era + 2) %% 3 where id > %s', :first));
 select is(t.take('orders', n => 2), '5 6', 'and in a third one');
 
 -- a publisher that got its id before another one and looked for the era after it
@@ -46,7 +36,8 @@ select count(*) from pgq.publish_batch('orders', '{"7","8"}');
 select is(t.take('orders', n => 2), '7 8', 'rows of two are still remembered');
 select min(id) as first from pgq.publish_batch('orders', '{"9","10"}') b (id) \gset
 select setval('pgq.era_number', pg_sequence_last_value('pgq.era_number') + 1);
-update pgq.message m set era = pg_sequence_last_value('pgq.era_number') % 3 where m.id = :first;
+select t.damage(format($$update pgq.message
+    set era = pg_sequence_last_value('pgq.era_number') %% 3 where id = %s$$, :first));
 select isnt(t.slot(:first), t.slot(:first + 1), 'the first is in the slot of the later era');
 select is(t.take('orders', n => 2), '9 10', 'and comes first');
 
@@ -61,7 +52,6 @@ end;
 select t.publish_some();
 select is(t.take('some', n => 3), '10 20 30', 'what stands apart is found');
 select t.publish_some();
-select is(t.memory(6), 3::bigint, 'rows of three are remembered');
 select is(t.take('some', n => 3), '10 20 30', 'and found again');
 select is_empty('select * from pgq.check()', 'all is well');
 select * from finish();

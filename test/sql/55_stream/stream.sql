@@ -81,6 +81,31 @@ select isnt(t.take('work', n => 1), null, 'or it ends');
 select is_empty($$select from pgq.stream_batch('work', 'etl', 5)$$, 'and the batch is lost');
 select is(pgq.stream_finish('work', 'etl', 'three', 5), 0, 'finishing it finds nothing');
 
+-- queries
+select pgq.stream_begin('work', 'tied', 'one', '1 h');
+select results_eq($$select finished from pgq.stream_bind('work', 'tied', 'one', 'q1')$$,
+    'values (0::bigint)', 'a new name is tied to a new query');
+select results_eq($$select finished, bound_to from pgq.stream_bind('work', 'tied', 'one', 'q2')$$,
+    $$values (0::bigint, 'q1')$$, 'and stays tied to it while nothing is finished');
+select pgq.stream_finish('work', 'tied', 'one', 1);
+select results_eq($$select finished from pgq.stream_bind('work', 'tied', 'one', 'q1', 1)$$,
+    'values (1::bigint)', 'its query comes again');
+select throws_ok($$select pgq.stream_bind('work', 'tied', 'one', 'q3')$$, '55000', null,
+    'a new checkpoint is refused');
+select matches(t.hint_of($$select pgq.stream_bind('work', 'tied', 'one', 'q3')$$),
+    'newCheckpoint', 'and is told what to do');
+select throws_ok($$select pgq.stream_bind('work', 'tied', 'one', 'q2', 1)$$, '55000', null,
+    'and one of another query');
+select throws_ok($$select pgq.stream_bind('work', 'tied', 'two', 'q1', 1)$$, '55006', null,
+    'and who does not have the name');
+select results_eq(
+    $$select finished, stream_id from pgq.stream_bind('work', 'tied', 'one', 'q3', anew => true)$$,
+    $$select 1::bigint, stream_id from pgq.stream where consumer = 'tied'$$,
+    'unless it begins anew');
+select is((select query from pgq.stream where consumer = 'tied'), 'q3', 'which is kept');
+select lives_ok($$select pgq.stream_bind('work', 'tied', 'one', batch => 1)$$,
+    'who has no query only asks');
+
 -- an interval of numbers that nobody has claimed
 select is(pgq.stream_finish('work', 'etl', 'three', 1000000000000), 0,
     'a number far ahead costs nothing');
@@ -96,6 +121,27 @@ select is((select count(*) from pgq.check()
            where problem = 'a stream holds a batch that it has finished'), 1::bigint,
     'a finished batch that is held is found out');
 update pgq.stream set batch = 0 where consumer = 'etl';
+-- What a checkpoint relies on is on the disk when the call returns, whatever the session says.
+create function pg_temp.commits(call text) returns text language plpgsql as $$
+begin
+    perform set_config('synchronous_commit', 'off', true);
+    execute call;
+    return current_setting('synchronous_commit');
+end
+$$;
+select pgq.publish('work', '1');
+select pgq.stream_begin('work', 'disk', 'one');
+select is(pg_temp.commits($$select pgq.stream_claim('work', 'disk', 'one', 1)$$), 'on', 'a claim');
+select is(pg_temp.commits($$select pgq.stream_read('work', 'disk', 1, 'r')$$), 'on', 'a read');
+select is(pg_temp.commits($$select pgq.stream_read('work', 'disk', 1, 'r')$$), 'off',
+    'which was noted before');
+select is(pg_temp.commits($$select pgq.commit_batch('r')$$), 'on', 'a commit');
+select is(pg_temp.commits($$select pgq.commit_batch('r')$$), 'off', 'which was done before');
+select is(pg_temp.commits($$select pgq.publish_staged('{}', 0, 'w', 1)$$), 'on', 'an epoch');
+select is(pg_temp.commits($$select pgq.publish_staged('{}', 0)$$), 'off', 'no other write');
+set local synchronous_commit = 'remote_apply';
+select pgq._flush();
+select is(current_setting('synchronous_commit'), 'remote_apply', 'what waits for more stays');
 select pgq.drop_queue('work', force => true);
 select is_empty('select from pgq.stream', 'the streams of a queue go with it');
 insert into pgq.stream values (4711, 'gone', 0, null, now());

@@ -1,25 +1,37 @@
 -- The archive: eras wait until a copy of them is confirmed, for a while.
-begin;
--- Slots are emptied at commit; here, at once.
-set constraints all immediate;
+-- Not in one transaction: a slot is truncated by a later transaction than its last copy.
 select no_plan();
 select t.at(now());
 select pgq.create_queue('work', retention => '1 h', lease => '10 years');
-create function pg_temp.turn(span interval) returns void language plpgsql as $$
-begin
-    perform t.advance(span);
-    call pgq.maintain();
-end
-$$;
 create function pg_temp.checksum(slot int) returns bigint language plpgsql as $$
 begin
     return (select sum(('x' || left(md5(concat_ws('|', id, topic, priority, headers, payload,
-        (extract(epoch from published_at) * 1000000)::bigint)), 8))::bit(32)::bigint)
+        (extract(epoch from published_at) * 1000000)::bigint, coalesce('=' || sender, '-'),
+        coalesce('=' || recipient, '-'), coalesce('=' || reply_to, '-'),
+        coalesce('=' || correlation_id, '-'), coalesce('=' || group_key, '-'),
+        coalesce('=' || dedup_key, '-'), coalesce('=' || publisher, '-'),
+        coalesce('=' || to_char(deliver_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+                 '-'),
+        coalesce(((extract(epoch from expires_at) * 1000000)::bigint)::text, '-'))), 8))
+        ::bit(32)::bigint)
         from pgq.message where era = slot);
 end
 $$;
 
 select throws_ok($$select pgq.archive_wait('-1 s')$$, '22023', null, 'no negative wait');
+select throws_ok($$select pgq.archive_wait('1000000 years')$$, '22023', null, 'no absurd wait');
+select throws_ok($$select pgq.archive_begin('me', '11 years')$$, '22023', null, 'nor by beginning');
+-- Absurd values that are stored already stop nothing.
+begin;
+insert into pgq.archive (wait) values ('1000000 years');
+update pgq.queue set retention = '1000000 years';
+insert into pgq.era (slot, number, started_at) values (2, -1, now() - interval '1 day'),
+    (0, 0, now()) on conflict do nothing;
+select lives_ok('select pgq._maintain()', 'maintenance survives them');
+select lives_ok('select * from pgq.metrics()', 'and so do the metrics');
+update pgq.queue set retention = '-1000000 years 370000000 days';
+select lives_ok('select pgq._maintain()', 'also those with negative parts');
+rollback;
 select pgq.archive_wait('1 day');
 select pgq.archive_wait('2 h');
 select results_eq('select wait from pgq.archive', $$values (interval '2 h')$$,
@@ -29,7 +41,8 @@ select pgq.publish_batch('work', '{2,3}');
 call pgq.maintain();
 select is_empty('select from pgq.archive_next()', 'the current era is not archived');
 select pgq.ack(lease_id) from pgq.claim('work', n => 2) limit 1;
-select pg_temp.turn('61 min');
+select t.advance('61 min');
+call pgq.maintain();
 select results_eq('select era, slot, messages, high - low from pgq.archive_next()',
     'values (0::bigint, 0, 2::bigint, 1::bigint)', 'a closed one is, with what is finished');
 select is(t.look('work'), '3', 'what is not finished has gone on to the next era');
@@ -40,9 +53,11 @@ select throws_ok(format('select pgq.archived(0, 2, %s)', pg_temp.checksum(0) + 1
 select results_eq('select era, messages from pgq.archive_next()', 'values (0::bigint, 2::bigint)',
     'it is the same the next time');
 select results_eq('select unused from pgq.archive_next()',
-    $$values ('{sender,recipient,correlation_id,group_key,expires_at}'::text[])$$,
+    $$values ('{sender,recipient,correlation_id,group_key,expires_at,dedup_key,deliver_at,
+                publisher}'::text[])$$,
     'columns that nobody has used are named');
-select pg_temp.turn('62 min');
+select t.advance('62 min');
+call pgq.maintain();
 select is((select count(*) from pgq.message_0), 2::bigint, 'an era waits for its copy');
 
 select throws_ok(format('select pgq.archived(0, 1, %s)', pg_temp.checksum(0)), 'XX001', null,
@@ -51,28 +66,53 @@ select throws_ok('select pgq.archived(0, 2, 1)', 'XX001', null, 'or with another
 select throws_ok('select pgq.archived(0, 2, null)', 'XX001', null, 'nor one without a checksum');
 select throws_ok('select pgq.archived(2, 1, 1)', '55000', null, 'the current era is not archived');
 select throws_ok('select pgq.archived(9, 1, 1)', '55000', null, 'nor one that is not there');
-savepoint late;
-insert into pgq.message (era, id, topic, payload) overriding system value
-select 0, id + 1000, topic, payload from pgq.message where era = 0 limit 1;
+-- one at a time, and of one era the last attempt only
+select is((select attempt from pgq.archive_copy where era = 0), 3, 'attempts are counted');
+select throws_ok(format('select pgq.archived(0, 2, %s, 2)', pg_temp.checksum(0)), '55000', null,
+    'the copy of an attempt before the last is refused');
+select pgq.archive_begin('one', '2 h', '30 s');
+select pgq.archive_begin('one', '2 h', '30 s');
+select throws_ok($$select pgq.archive_begin('two', '2 h')$$, '55006', null,
+    'who comes second is refused');
+select throws_ok('select pgq.archive_next()', '55006', null, 'and gets no era');
+select throws_ok($$select pgq.archive_begin('one', null)$$, '22023', null, 'eras have to wait');
+select throws_ok($$select pgq.archive_begin('one', '-1 s')$$, '22023', null, 'for a while');
+select is(pgq.archive_end('two'), false, 'nobody ends what is not his');
+select t.advance('31 s');
+select lives_ok($$select pgq.archive_begin('two', '2 h')$$, 'who is silent loses his place');
+select throws_ok($$select pgq.archive_next('one')$$, '55006', null, 'and gets no more');
+select is((select attempt from pgq.archive_next('two')), 4, 'who has it begins a new attempt');
+select is(pgq.archive_end('two'), true, 'and ends');
+select results_eq('select wait, owner from pgq.archive', $$values (interval '2 h', null::text)$$,
+    'eras go on to wait');
+begin;
+insert into pgq.message_0 (era, id, topic, payload, published_at, publisher)
+select 0, id + 1000, topic, payload, published_at, publisher from pgq.message_0 limit 1;
 select throws_ok(
     format('select pgq.archived(0, 2, %s)', (select checksum from pgq.era where slot = 0)),
     'XX001', null, 'a copy without what has come since is refused');
-rollback to late;
-select lives_ok($$select pgq.archived(0, 2, pg_temp.checksum(0))$$, 'the right copy is confirmed');
+rollback;
+select lives_ok($$select pgq.archived(0, 2, pg_temp.checksum(0), 4)$$,
+    'the right copy is confirmed');
 select is((select archived_at from pgq.era where number = 0), pgq.now(), 'that is known');
-select pg_temp.turn('11 s');
+select t.advance('11 s');
+call pgq.maintain();
 select is((select count(*) from pgq.message_0), 0::bigint, 'then the era is emptied');
 
 -- the wait is bounded
 select pgq.publish('work', '4');
 select pgq.ack(lease_id) from pgq.claim('work', n => 9) limit 1;
-select pg_temp.turn('61 min');
+select t.advance('61 min');
+call pgq.maintain();
 select throws_ok($$select pgq.archived(1, 1, 1)$$, 'XX001', null,
     'nobody has given this era to be copied');
-select pg_temp.turn('11 s');
-select pg_temp.turn('61 min');
+select t.advance('11 s');
+call pgq.maintain();
+select t.advance('61 min');
+call pgq.maintain();
 select cmp_ok((select count(*) from pgq.message), '=', 2::bigint, 'without a copy messages stay');
-select pg_temp.turn('121 min');
+select t.advance('121 min');
+call pgq.maintain();
 select cmp_ok((select count(*) from pgq.message), '<', 2::bigint,
     'but not for longer than the wait');
 select throws_ok($$select pgq.archived(1, 1, 1)$$, '55000', null, 'a copy comes too late then');
@@ -87,4 +127,3 @@ select set_eq('select problem from pgq.check()',
     array['the current era is archived', 'there is more than one archive'],
     'what should not be is found out');
 select * from finish();
-rollback;

@@ -58,9 +58,12 @@ select is((select count(*) from pgq.filter_stats), 1::bigint, 'with their statis
 select is((select count(*) from pgq.filter_hit where filter_id = 0), 1::bigint,
     'which still count for their queue');
 select queue_id from pgq.queue where name = 'news' \gset
+delete from pgq.filter_scan;
 insert into pgq.filter_scan values
-    ((select filter_id from pgq.filter), :queue_id, pg_current_snapshot(), 1),
-    (987654, :queue_id, pg_current_snapshot(), 1);
+    ((select filter_id from pgq.filter), :queue_id,
+     row(1, null, null, null, null, null, null, null, null, null, null), now()),
+    (987654, :queue_id, row(1, null, null, null, null, null, null, null, null, null, null),
+     now());
 call pgq.maintain();
 select is((select count(*) from pgq.filter_scan), 1::bigint,
     'what is remembered for a forgotten filter is forgotten');
@@ -80,6 +83,7 @@ insert into pgq.lease (lease_id, claimed_at, until, queue_id, part, attempt, siz
                        journal, ids)
 select 1, pgq.now(), pgq.now() + interval '1 h', 4713, 1, 1, size, false, true, ids from copy_of;
 insert into pgq.lane (queue_id, lane_keys) values (4714, '{a}');
+insert into pgq.dedup values (4716, 'work', 'k', :id, pgq.now() + interval '1 h');
 insert into pgq.dead_letter (queue_id, message_id, reason, attempts, failures, failed_at, topic,
                              priority, headers, payload, published_at)
 values (4715, :id, 'timeout', 1, '[]', now(), 'work', 0, '{}', '1', now());
@@ -90,12 +94,14 @@ select is_empty('select queue_id from pgq.ready where queue_id > 4000
     union all select queue_id from pgq.scheduled where queue_id > 4000
     union all select queue_id from pgq.lease where queue_id > 4000
     union all select queue_id from pgq.lane where queue_id > 4000
+    union all select queue_id from pgq.dedup where queue_id > 4000
     union all select queue_id from pgq.dead_letter where queue_id > 4000',
     'that upkeep repairs');
 select is(t.held('work', 'ready') like '%mine', true, 'without touching what belongs to a queue');
 
 -- learnt routes
-insert into pgq.route select 'topic.' || i, 0, '{}', '{}', '0' from generate_series(1, 20001) i;
+insert into pgq.route select 'topic.' || i, 0, '{}', '{}', '{}', '{}'
+from generate_series(1, 20001) i;
 call pgq.maintain();
 select cmp_ok((select count(*) from pgq.route), '<', 10100::bigint, 'learnt routes are limited');
 select isnt(pgq.publish('work', '"learnt again"'), null, 'and are learnt again');

@@ -37,6 +37,7 @@ select is((select oldest_age from pgq.queue_stats where queue = 'work'), interva
     'the age of the oldest ready message');
 select is((select next_due_at from pgq.queue_stats where queue = 'work'),
     pgq.now() + interval '22 s', 'when the next one is due');
+select pgq._rerouted();
 select is((select acked_per_second > 0 and failed_per_second > 0 and published_per_second > 0
            from pgq.queue_stats where queue = 'work'), true, 'rates of the last minute');
 select pgq.pause('work');
@@ -163,8 +164,23 @@ select is(pg_temp.explained('laned', '{"type": "a", "n": {"$lt": 4}}', 'matches 
     'how many match then');
 select matches(pg_temp.explained('laned', '{"n": 3}', 'advice'), 'lane key',
     'which lane key may help');
-select matches(pg_temp.explained('laned', '{"payload.x": 3}', 'advice'), 'subscribe',
+select matches(pg_temp.explained('laned', '{"n": {"$gt": 99}}', 'advice'), 'subscribe',
     'or that a queue of its own may help');
+select is(pg_temp.explained('laned', '{"type": "A"}', 'hint'),
+    'none of the last 30 messages has had such a value in type; did you mean "a"?',
+    'a value that differs by case');
+select is(pg_temp.explained('laned', '{"n": ["3"]}', 'hint'),
+    'none of the last 30 messages has had such a value in n; did you mean 3?', 'or by type');
+select is(pg_temp.explained('laned', '{"tpye": "a"}', 'hint'),
+    'none of the last 30 messages has the field tpye; did you mean type?',
+    'a key that differs by spelling');
+select is(pg_temp.explained('laned', '{"payload.colour": "red"}', 'hint'),
+    'none of the last 30 messages has the field payload.colour', 'or that nobody knows');
+select matches(pg_temp.explained('laned', '{"type": "A"}', 'advice'), '^correct the filter',
+    'nor is a filter praised or a lane key advised for what no message has');
+select is(pg_temp.explained('laned', '{"type": "a"}', 'hint'), null, 'a good filter needs no hint');
+select is(pg_temp.explained('laned', '{"n": {"$gt": 99}}', 'hint'), null,
+    'nor does one that only finds nothing now');
 select matches(pg_temp.explained('work', '{"a": 1}', 'lanes'), 'no lane keys',
     'that a queue has no lanes');
 select matches(pg_temp.explained('laned', '{}', 'advice'), '^none', 'no filter needs no advice');
@@ -184,7 +200,7 @@ declare
     v_found text;
 begin
     begin
-        execute planting;
+        perform t.damage(planting);
         select string_agg(distinct problem, '; ' order by problem) into v_found from pgq.check();
         raise exception 'undo' using errcode = 'ZZ000';
     exception when sqlstate 'ZZ000' then
@@ -199,8 +215,8 @@ from (values
     ($$insert into pgq.scheduled (queue_id, due_at, attempt, size, ids)
        select queue_id, now(), 0, size, ids from pgq.ready$$, 'a message is in two places'),
     ('delete from pgq.message', 'a set has ids of no message'),
-    ('insert into pgq.message (id, era, topic, payload, deliver_at)
-      select id, (era + 1) % 3, topic, payload, ''infinity'' from pgq.message',
+    ('insert into pgq.message_1 (id, era, topic, payload, published_at, publisher)
+      select id, 1, topic, payload, published_at, publisher from pgq.message_0',
      'a message is in the log twice'),
     ('update pgq.ready set queue_id = 999', 'a set belongs to no queue'),
     ('update pgq.ready set rank = rank + 1', 'does not stand where its lowest id belongs'),
@@ -208,7 +224,8 @@ from (values
     ('update pgq.ready set expires_at = now()', 'another priority or expiry'),
     ('update pgq.ready set lane_id = 999', 'a lane that is not there'),
     ('update pgq.ready set lane_id = null', 'without a lane in a queue with lanes'),
-    ($$update pgq.message set headers = headers || '{"type": "z"}'$$, 'a lane with other headers'))
+    ($$update pgq.message set headers = headers || '{"type": "z"}'$$, 'a lane with other values'),
+    ('update pgq.ready set hash = 7', 'a lane with other values'))
     p (planting, problem);
 
 select is_empty('select * from pgq.check()', 'nothing is broken after all');

@@ -100,7 +100,8 @@ select is(
 from question;
 select is(
     replace(t.answer('sight_a', format('select pgq.%s(%s)', f, :lease)), :lease::text, '?'),
-    replace(t.answer('sight_a', format('select pgq.%s(%s)', f, 12345)), '12345', '?'),
+    replace(t.answer('sight_a', format('select pgq.%s(%s)', f, 12345678901234)),
+            '12345678901234', '?'),
     format('pgq.%s tells nothing of a lease', f))
 from unnest('{ack,nack,bury,release,extend,leased}'::text[]) f;
 select is(

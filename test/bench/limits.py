@@ -1,0 +1,141 @@
+"""Limits and turns: what they cost, whether they hold, and what each tenant gets."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+import psycopg
+
+from bench.cluster import Bench, Session
+from bench.report import Section, number
+from harness import flow
+
+CONSUMERS = 16
+BATCH = 10
+# The throughput that limits have to leave.
+LEAST = 0.8
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A queue with some limits."""
+
+    name: str
+    options: str
+    fair: bool = True
+    max_leased: int | None = None
+    lane_max_leased: int | None = None
+
+
+KINDS = (
+    Kind("without limits", "", fair=False),
+    Kind("max_leased", "max_leased => 1000", fair=False, max_leased=1000),
+    Kind("fair", "fair => true"),
+    Kind("rate", "rate => '1000000/s', burst => 10000", fair=False),
+    Kind("lane_rate", "lane_rate => '10000/s', lane_burst => 1000"),
+    Kind("lane_max_leased", "lane_max_leased => 5", lane_max_leased=5),
+    Kind(
+        "all of it",
+        "max_leased => 1000, lane_max_leased => 5, rate => '1000000/s', burst => 10000, "
+        "lane_rate => '10000/s', lane_burst => 1000, fair => true",
+        max_leased=1000,
+        lane_max_leased=5,
+    ),
+)
+
+
+def run(bench: Bench, section: Section) -> None:
+    tenants = bench.pick(20, 100)
+    share = bench.pick(60, 300)
+    section.say(
+        f"{tenants} tenants, of whom the first has {tenants // 2} times as many messages as the "
+        f"last, published tenant by tenant; {CONSUMERS} consumers that claim {BATCH} at a time and "
+        "acknowledge them with the next claim, without work of their own, until so many messages "
+        f"are done that each tenant's fair share is {share}. Messages per second, the median of "
+        "rounds in which all kinds take turns. From the audit log: the most messages that were "
+        "leased at a time, in all and of one tenant, and the smallest and the largest share of a "
+        "tenant, by its fair share."
+    )
+    speeds: dict[str, list[float]] = {kind.name: [] for kind in KINDS}
+    found: dict[str, list[str]] = {}
+    for _ in range(bench.pick(1, 3)):
+        for kind in KINDS:
+            with bench.database() as dsn:
+                speed, facts = measure(dsn, kind, tenants, share, section)
+            speeds[kind.name].append(speed)
+            found[kind.name] = facts
+    middle = {name: sorted(values)[len(values) // 2] for name, values in speeds.items()}
+    rows = []
+    for kind in KINDS:
+        ratio = middle[kind.name] / middle[KINDS[0].name]
+        rows.append([kind.name, f"{middle[kind.name]:,.0f}", number(ratio), *found[kind.name]])
+        if bench.scale == "full":
+            section.guard(f"{kind.name}: throughput is below {LEAST:.0%}", ratio >= LEAST)
+    section.table(
+        [
+            *("limits", "messages/s", ": without", "most leased", "of a tenant"),
+            *("least share", "largest share"),
+        ],
+        rows,
+    )
+
+
+def measure(
+    dsn: str, kind: Kind, tenants: int, share: int, section: Section
+) -> tuple[float, list[str]]:
+    """Return the speed and what the audit log says."""
+    with Session(dsn) as session:
+        options = f", {kind.options}" if kind.options else ""
+        session.execute(f"select pgq.create_queue('jobs', lane_keys => '{{tenant}}'{options})")
+        for tenant in range(tenants):
+            size = max(share * tenants // 2 // (tenant + 1), share + share // 2)
+            session.execute(
+                "select count(*) from pgq.publish_batch('jobs',"
+                " array(select to_jsonb(i) from generate_series(1, %s) i),"
+                " array_fill(jsonb_build_object('tenant', %s::text), array[%s]))",
+                *(size, f"t{tenant}", size),
+            )
+        session.execute("vacuum analyze")
+    wanted = tenants * share
+    done = [0] * CONSUMERS
+    begin = threading.Barrier(CONSUMERS + 1)
+
+    def work(number: int) -> None:
+        with psycopg.connect(dsn, autocommit=True, prepare_threshold=0) as conn:
+            begin.wait()
+            before: int | None = None
+            while sum(done) < wanted:
+                rows = conn.execute(
+                    "select lease_id from pgq.claim('jobs', n => %s, done => %s::bigint)",
+                    [BATCH, before],
+                ).fetchall()
+                before = rows[0][0] if rows else None
+                done[number] += len(rows)
+            if before is not None:
+                conn.execute("select pgq.ack(%s)", [before])
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(CONSUMERS)]
+    for thread in threads:
+        thread.start()
+    begin.wait()
+    started = time.monotonic()
+    for thread in threads:
+        thread.join()
+    speed = sum(done) / (time.monotonic() - started)
+    with psycopg.connect(dsn) as conn:
+        leased = flow.most_leased(conn)
+        of_tenant = flow.most_leased(conn, by_tenant=True)
+        shares = flow.shares(conn)
+    fair = sum(shares.values()) / tenants
+    least, largest = min(shares.values()) / fair, max(shares.values()) / fair
+    if len(shares) < tenants:
+        least = 0.0
+    if kind.max_leased is not None:
+        section.guard(f"{kind.name}: more than max_leased", leased <= kind.max_leased)
+    if kind.lane_max_leased is not None:
+        section.guard(f"{kind.name}: more than lane_max_leased", of_tenant <= kind.lane_max_leased)
+    if kind.fair:
+        section.guard(f"{kind.name}: unfair", least >= 0.9 and largest <= 1.1)
+    return speed, [f"{leased:,}", f"{of_tenant:,}", number(least), number(largest)]

@@ -1,0 +1,69 @@
+-- No two leases have one token, however often the sequence of tokens starts again.
+begin;
+select no_plan();
+select t.at(now());
+select pgq.create_queue('a', lease => '1 h'), pgq.create_queue('b', lease => '1 h');
+create function t.claim_again(queue text, lease interval) returns bigint language plpgsql as $$
+declare
+    v_lease_id bigint;
+begin
+    perform pgq.publish(queue, '1');
+    perform setval('pgq.lease_id', 4711), setval('pgq.checked_lease_id', 6300000);
+    select c.lease_id into v_lease_id from pgq.claim(queue, lease => claim_again.lease) c;
+    return v_lease_id;
+end $$;
+create temp table token as
+select q.queue, t.claim_again(q.queue, '1 h') as token
+from unnest('{a,b,a,b}'::text[]) q (queue);
+select is((select count(distinct token) from token), 4::bigint,
+    'a token that is in use is not given again');
+select cmp_ok((select max(token) from token), '<', 9007199254740992, 'tokens fit into a double');
+
+-- leases without an end
+create function t.hold_again(queue text, key text) returns bigint language plpgsql as $$
+begin
+    perform pgq.publish(queue, '1');
+    perform setval('pgq.lease_id', 4711), setval('pgq.checked_lease_id', 6300000);
+    return (select h.lease_id from pgq.hold(queue, key) h);
+end $$;
+create temp table held as
+select t.hold_again(q.queue, 'k' || i) as token
+from unnest('{a,b,a,b}'::text[]) with ordinality q (queue, i);
+select is((select count(distinct token) from held), 4::bigint, 'nor is that of an endless lease');
+select is_empty('select from token join held using (token)', 'or one of the others');
+select cmp_ok((select max(token) from held), '<', 9007199254740992, 'they fit into a double too');
+select throws_ok($$insert into pgq.lease select * from pgq.lease limit 1$$, '23505', null,
+    'the database would not take it');
+-- a long lease of several rows, and a short one of one row that ends in the same second
+select pgq.create_queue('long', lease => '1 h'), pgq.create_queue('short', lease => '30 s');
+select pgq.publish('long', '1');
+select pgq.nack(lease_id, delay => '0') from pgq.claim('long');
+select pgq.publish('long', '2');
+select is(t.take('long', n => 2), '1 2', 'a lease of a redelivery and a first delivery');
+select lease_id as long_lease, lease_id & 8388607 as number from pgq.lease
+where key is null order by claimed_at desc, lease_id desc limit 1 \gset
+select count(*) from pgq.lease where lease_id = :long_lease \gset rows_
+select is(:rows_count, 2, 'has two rows');
+select t.advance('59 min 30 s');
+select pgq.publish('short', to_jsonb(i)) from generate_series(1, 3) i;
+select is(t.take('short'), '1', 'the first claim looks for the head');
+select setval('pgq.lease_id', least(:number - 1, 6291455));
+select is(t.take('short'), '2', 'the next one is fast, and gets its own message only');
+select is_empty('select * from pgq.check()', 'no token belongs to two leases');
+select t.advance('2 h');
+select is((select count(*) from pgq.claim('a')), 1::bigint, 'leases with an end expire');
+select is((select count(*) from pgq.lease where until = 'infinity'), 4::bigint, 'others do not');
+
+-- Beyond the seconds that a token can hold, leases still expire.
+select t.at('2060-01-01 12:00Z');
+select pgq.create_queue('late');
+select count(*) from pgq.publish_batch('late', '{1,2}');
+select is(t.take('late', n => 9), '1 2', 'a claim in 2060');
+select is(t.take('late', n => 9), null, 'holds its messages');
+select t.advance('1 min');
+select is(t.take('late', n => 9), '1', 'and ends: they come back as suspects');
+select is(t.take('late', n => 9), '2', 'one by one');
+select is((select count(*) from pgq.lease where until = 'infinity'), 4::bigint,
+    'what has no end has not');
+select * from finish();
+rollback;
