@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -170,7 +171,10 @@ class Chaos:
 
     def last_words(self, role: str, number: int) -> str:
         name = f"{role}-{number}-{self.lives[role, number] - 1}"
-        return f"{name} ended by itself:\n{(self.scratch / f'{name}.err').read_text()[-2000:]}"
+        said = (self.scratch / f"{name}.err").read_text()
+        # The end of a traceback, without the statements that PostgreSQL quotes in its context.
+        text = re.sub(r"(SQL (statement|expression) \").*?\"$", r"\1...", said, flags=re.M | re.S)
+        return f"{name} ended by itself:\n{text[-2000:]}"
 
     # The server
 
