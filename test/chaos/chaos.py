@@ -429,16 +429,29 @@ class Faults(Chaos):
         return False
 
     def wrap_tokens(self) -> bool:
-        """Let the next leases get the numbers of leases that are alive, or the last ones."""
+        """Let the next leases get the numbers of leases that are alive, or the last ones.
+
+        A sequence that starts again meets numbers of leases that were made long before, never those
+        of claims that are under way. So this waits for the end of these.
+        """
         with self.connection() as conn:
-            row = conn.execute(
-                "select setval(case when number > 6291456 then 'pgq.checked_lease_id'"
-                " else 'pgq.lease_id' end::regclass, greatest(number, 2) - 1)"
-                " from (select lease_id & 8388607 as number from pgq.lease"
-                " where until < 'infinity' order by random() limit 1) l"
-            ).fetchone()
-            conn.execute("select setval('pgq.lease_id', 6291450) where random() < 0.3")
-            conn.execute("select setval('pgq.checked_lease_id', 8388600) where random() < 0.3")
+            conn.execute("set lock_timeout = '2 s'")
+            try:
+                with conn.transaction():
+                    conn.execute("lock table pgq.lease in share mode")
+                    row = conn.execute(
+                        "select setval(case when number > 6291456 then 'pgq.checked_lease_id'"
+                        " else 'pgq.lease_id' end::regclass, greatest(number, 2) - 1)"
+                        " from (select lease_id & 8388607 as number from pgq.lease"
+                        " where until < 'infinity' and claimed_at < now() - interval '1 s'"
+                        " order by random() limit 1) l"
+                    ).fetchone()
+                    conn.execute("select setval('pgq.lease_id', 6291450) where random() < 0.3")
+                    conn.execute(
+                        "select setval('pgq.checked_lease_id', 8388600) where random() < 0.3"
+                    )
+            except psycopg.errors.LockNotAvailable:
+                return False
         return row is not None
 
     def expire_backlog(self) -> bool:
