@@ -209,6 +209,34 @@ def test_schedules_are_paused_resumed_and_ended(night: Conn, serve: Serve, open_
     assert night.execute("select count(*) from pgq.schedules").fetchone() == (0,)
 
 
+def test_a_schedule_is_made_on_the_page(db: Conn, serve: Serve, open_page: Open) -> None:
+    db.execute("select pgq.create_queue('reports')")
+    page = open_page(serve(writes=True), f"#token={TOKEN}")
+    go(page, "#/schedules")
+
+    def fill(**fields: str) -> None:
+        page.get_by_role("button", name="New schedule").click()
+        form = page.get_by_role("dialog")
+        for name, value in fields.items():
+            form.locator(f"[name={name}]").fill(value)
+        form.get_by_role("button", name="Go on").click()
+
+    fill(name="weekly", topic="reports", payload='{"of": "week"}', cron="0 6 * * 1")
+    question = page.get_by_role("dialog")
+    expect(question.locator("h2")).to_have_text("Publish to reports by the schedule weekly?")
+    question.get_by_role("button", name="Schedule", exact=True).click()
+    weekly = page.locator(".schedule").filter(has_text="weekly")
+    expect(weekly).to_contain_text("0 6 * * 1")
+    made = db.execute("select topic, payload, cron, every, time_zone, missed from pgq.schedules")
+    assert made.fetchall() == [("reports", {"of": "week"}, "0 6 * * 1", None, "UTC", "one")]
+
+    # What the server refuses is shown in its words, and nothing is stored.
+    fill(name="both", topic="reports", cron="0 6 * * 1", every="1 hour")
+    page.get_by_role("dialog").get_by_role("button", name="Schedule", exact=True).click()
+    expect(page.locator("dialog .problem")).to_contain_text("SQLSTATE 22023")
+    assert db.execute("select count(*) from pgq.schedules").fetchone() == (1,)
+
+
 def test_charts_show_the_past_that_the_database_has_kept(
     db: Conn, serve: Serve, open_page: Open
 ) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pgq.dashboard.failures import Refused
 from pgq.dashboard.find import Wanted, cause, wanted
-from pgq.dashboard.said import Refused
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from starlette.requests import Request
 
-from pgq.dashboard.said import Refused
+from pgq.dashboard.failures import Refused
 
 __all__ = [
     "body_of",

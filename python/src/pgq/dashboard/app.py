@@ -26,10 +26,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pgq import __version__
 from pgq.dashboard._request import body_of, given, maybe, number, refuse, require_json, text
 from pgq.dashboard.data import Database
+from pgq.dashboard.failures import Refused, as_json, status_of
 from pgq.dashboard.feed import Feed
 from pgq.dashboard.find import Wanted, cause, wanted
 from pgq.dashboard.guard import HEADERS, Rules
-from pgq.dashboard.said import Refused, said, status
 from pgq.dashboard.verbs import VERBS
 
 __all__ = ["App", "app"]
@@ -323,7 +323,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _database_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, psycopg.Error)
-    return _json({"error": said(error)}, status(error))
+    return _json({"error": as_json(error)}, status_of(error))
 
 
 async def _failed(request: Request, error: Exception) -> Response:

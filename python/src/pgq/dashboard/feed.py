@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from pgq.dashboard.data import Database, Row
-from pgq.dashboard.said import said
+from pgq.dashboard.failures import as_json
 
 __all__ = ["Feed"]
 
@@ -152,7 +152,7 @@ class Feed:
                     self._learn(await self._database.sample())
                 except psycopg.Error as error:
                     logger.warning("the database does not answer: %s", str(error).strip())
-                    self._publish(said(error))
+                    self._publish(as_json(error))
                 took = time.monotonic() - started
                 await asyncio.sleep(max(self._interval, took / _SHARE - took))
         finally:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from pgq.dashboard.said import Refused
+from pgq.dashboard.failures import Refused
 
 __all__ = ["HEADERS", "Guard", "Rules", "is_loopback"]
 

@@ -59,6 +59,8 @@ def _needed(body: Mapping[str, Any], name: str) -> Any:
     if name == "delay":
         given = body.get(name)
         return "0" if given is None else clean(str(given), name)
+    if name in ("cron", "every"):
+        return text(body, name).strip() or None
     return text(body, name)
 
 
@@ -102,6 +104,11 @@ VERBS: Final[Mapping[str, Verb]] = {
         "select pgq.discard(%(queue)s, %(filter)s::jsonb, %(n)s, %(dry_run)s, %(cause)s::jsonb)"
         " as done",
         selects=True,
+    ),
+    "schedule": Verb(
+        "select pgq.schedule(%(name)s, %(topic)s, %(payload)s::jsonb, %(cron)s,"
+        " %(every)s::interval, %(time_zone)s, %(missed)s) is not null as done",
+        ("name", "topic", "payload", "cron", "every", "time_zone", "missed"),
     ),
     "pause_schedule": Verb("select pgq.pause_schedule(%(name)s) as done", ("name",)),
     "resume_schedule": Verb("select pgq.resume_schedule(%(name)s) as done", ("name",)),

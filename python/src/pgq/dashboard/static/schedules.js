@@ -1,12 +1,14 @@
 // Schedules: what is published when, and whether it went well.
 
 import { Failure, get } from "./api.js";
-import { problem } from "./dialog.js";
+import { ask, problem } from "./dialog.js";
 import { foreign, h } from "./dom.js";
 import { span } from "./format.js";
-import { now } from "./live.js";
+import { now, state } from "./live.js";
 import { chip, empty, exactly, facts, heading, messageLink, queueLink } from "./parts.js";
 import { verbButton } from "./verbs.js";
+
+const MISSED = { one: "one for all", skip: "left out", all: "each of them" };
 
 function rhythm(row) {
     return row.cron ? [foreign(row.cron, { class: "mono" }), " ", foreign(row.time_zone)] : `every ${row.every}`;
@@ -35,11 +37,42 @@ function schedule(row, load) {
             ["Publishes to", queueLink(row.topic)],
             ["Next", row.next === null ? "paused" : h("span", {}, exactly(row.next), late < 0 ? `, in ${span(-late)}` : "")],
             ["Last", row.last === null ? "never" : h("span", {}, exactly(row.last), " ", row.last_id && messageLink(row.last_id))],
-            ["If missed", { skip: "left out", one: "one for all", all: "each of them" }[row.missed] ?? row.missed],
+            ["If missed", MISSED[row.missed] ?? row.missed],
             ["Payload", h("span", { class: "mono" }, foreign(row.payload))],
             ["Role", row.role],
         ]),
     );
+}
+
+/** Ask for a new schedule; null if somebody would rather not. */
+async function askSchedule() {
+    const field = (name, properties) =>
+        h("input", { name, type: "text", autocomplete: "off", spellcheck: "false", ...properties });
+    const fields = [
+        ["Name", field("name", { required: true, autofocus: true })],
+        ["Publish to", field("topic", { required: true, list: "topics" })],
+        ["Payload (JSON)", field("payload", { value: "{}", required: true, class: "mono" })],
+        ["Cron: minute hour day month weekday", field("cron", { placeholder: "0 6 * * *" })],
+        ["Or every", field("every", { placeholder: "10 minutes" })],
+        ["Time zone of cron", field("time_zone", { value: "UTC", required: true })],
+        [
+            "Runs that were missed",
+            h(
+                "select",
+                { name: "missed" },
+                Object.entries(MISSED).map(([value, text]) => h("option", { value }, text)),
+            ),
+        ],
+    ];
+    const topics = state.news.queues.map((row) => h("option", { value: row.queue }));
+    const content = h(
+        "div",
+        {},
+        fields.map(([text, input]) => h("label", {}, text, input)),
+        h("datalist", { id: "topics" }, topics),
+    );
+    if (!(await ask("New schedule", content, { action: "Go on" }))) return null;
+    return Object.fromEntries(fields.map(([, input]) => [input.name, input.value]));
 }
 
 export function view() {
@@ -53,7 +86,7 @@ export function view() {
             list.replaceChildren(...(schedules ?? []).map((row) => schedule(row, load)));
             none.hidden = Boolean(schedules?.length);
             none.textContent = schedules
-                ? "No schedules. Make one: select pgq.schedule('report', 'reports', '{}', cron => '0 6 * * *')"
+                ? "No schedules. In SQL: select pgq.schedule('report', 'reports', '{}', cron => '0 6 * * *')"
                 : "The role of this page may not see schedules.";
             trouble.replaceChildren();
         } catch (error) {
@@ -67,7 +100,19 @@ export function view() {
     const again = setInterval(load, 30_000);
     return {
         title: "Schedules",
-        element: h("div", {}, heading("Schedules"), trouble, list, none),
+        element: h(
+            "div",
+            {},
+            heading("Schedules"),
+            h(
+                "div",
+                { class: "toolbar" },
+                verbButton("New schedule", "schedule", askSchedule, { after: load }),
+            ),
+            trouble,
+            list,
+            none,
+        ),
         close: () => clearInterval(again),
     };
 }

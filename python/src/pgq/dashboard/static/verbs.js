@@ -77,6 +77,12 @@ const VERBS = {
         danger: true,
         done: (n) => `${letters(n)} discarded`,
     },
+    schedule: {
+        title: (_, body) => `Publish to ${seen(body.topic)} by the schedule ${seen(body.name)}?`,
+        text: "It runs from now on. If there is a schedule of this name, it is changed.",
+        action: "Schedule",
+        done: () => "scheduled",
+    },
     pause_schedule: {
         title: (_, body) => `Pause the schedule ${seen(body.name)}?`,
         text: "It publishes nothing until somebody resumes it.",

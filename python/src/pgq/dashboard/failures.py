@@ -1,4 +1,4 @@
-"""Errors as data for the page: what the database has said, and what was refused before."""
+"""Errors as data for the page: those of the database, and requests that are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-__all__ = ["Refused", "said", "status"]
+__all__ = ["Refused", "as_json", "status_of"]
 
 _HINTS = {
     "3F000": "Is pgq in this database? Try: pgq install",
@@ -28,7 +28,7 @@ class Refused(Exception):
         self.hint = hint
 
 
-def said(error: psycopg.Error) -> dict[str, Any]:
+def as_json(error: psycopg.Error) -> dict[str, Any]:
     """Return an error as the page shows it."""
     diag = error.diag
     return {
@@ -40,7 +40,7 @@ def said(error: psycopg.Error) -> dict[str, Any]:
     }
 
 
-def status(error: psycopg.Error) -> HTTPStatus:
+def status_of(error: psycopg.Error) -> HTTPStatus:
     """Return the status of an answer that consists of an error."""
     state = error.sqlstate or ""
     if state == "QU001":
