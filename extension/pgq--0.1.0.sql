@@ -143,7 +143,7 @@ comment on column pgq.queue.lane_keys is
     'Fields whose values sort messages into lanes, named as in filters. One of them may have any '
     'number of values: # before its name says that these are hashed.';
 comment on column pgq.queue.lanes_full is
-    'The lane dictionary has reached its limit: messages with new values share the mixed lane.';
+    'The lane dictionary has reached its limit: messages with new values share the overflow lane.';
 comment on column pgq.queue.unlaned_rows is
     'Ready rows without a lane may remain from before the queue had lane keys.';
 comment on column pgq.queue.unlaned_xid is
@@ -1194,17 +1194,17 @@ comment on column pgq.relay.changed_at is 'Since when the circuit is what it is.
 revoke all on table pgq.relay from public;
 $pgq_script$;
         execute $pgq_script$
--- sql/10_schema/34_turn.sql
+-- sql/10_schema/34_mutex.sql
 
--- Locks of pgq's own. Advisory locks are no choice: their numbers belong to everybody, and a role
--- without any right could hold them.
-create table pgq.turn (
+-- Locks of pgq's own, by name. Advisory locks would not do: their numbers belong to everybody, so
+-- a role without any right could hold them.
+create table pgq.mutex (
     what text not null,
-    constraint turn_pkey primary key (what)
+    constraint mutex_pkey primary key (what)
 );
-insert into pgq.turn values ('era'), ('maintain'), ('replay'), ('right');
-comment on table pgq.turn is 'What only one transaction does at a time.';
-revoke all on table pgq.turn from public;
+insert into pgq.mutex values ('era'), ('maintain'), ('replay'), ('right');
+comment on table pgq.mutex is 'Names to lock: what only one transaction does at a time.';
+revoke all on table pgq.mutex from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/35_maintenance.sql
@@ -1480,8 +1480,7 @@ $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/99_dump.sql
 
--- What pg_dump has to carry: all state, but not what is learnt again (routes, compiled filters,
--- anchors).
+-- What pg_dump has to carry: all state, but no caches (routes, compiled filters, anchors).
 -- Not the rights of roles that are gone: their numbers may be those of others elsewhere.
 $pgq_script$;
     end if;
@@ -4007,6 +4006,59 @@ comment on function pgq._filter_fields(jsonb, text) is
     'The fields that a filter tests and that can be lane keys.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/20_filter/60_filter_project.sql
+
+-- Projects a filter to these fields: what fails the result cannot match the tree. final says that
+-- nothing was given up, so that whatever passes it does match.
+create or replace function pgq._filter_project(
+    inout tree jsonb, keys text[], negated boolean default false, prefix text default null,
+    out final boolean)
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_operator constant text := tree ->> 'op';
+    v_parts jsonb[] := '{}';
+    v_child jsonb;
+    v_part record;
+begin
+    final := true;
+    if jsonb_typeof(tree) = 'boolean' then
+        tree := case when negated then pgq._filter_negate(tree) else tree end;
+    elsif v_operator = 'not' then
+        select w.tree, w.final into tree, final
+        from pgq._filter_project(tree -> 'of', keys, not negated, prefix) as w;
+    elsif v_operator in ('and', 'or') then
+        for v_child in select jsonb_array_elements(tree -> 'of') loop
+            select w.tree, w.final into v_part
+            from pgq._filter_project(v_child, keys, negated, prefix) as w;
+            v_parts := v_parts || v_part.tree;
+            final := final and v_part.final;
+        end loop;
+        tree := pgq._filter_combine(
+            case when negated = (v_operator = 'and') then 'or' else 'and' end, v_parts);
+    elsif v_operator = 'each' then
+        -- Conditions on one object. Their complement is only known if nothing is given up.
+        select w.tree, w.final into v_part
+        from pgq._filter_project(
+            tree -> 'value', keys, false, pgq._filter_field(tree, prefix)) as w;
+        final := v_part.final;
+        tree := case
+            when jsonb_typeof(v_part.tree) = 'boolean' or negated and not final then 'true'::jsonb
+            when negated then pgq._filter_negate(tree)
+            else tree || jsonb_build_object('value', v_part.tree) end;
+    elsif pgq._filter_field(tree, prefix) = any (keys) then
+        tree := case when negated then pgq._filter_negate(tree) else tree end;
+    else
+        tree := 'true';
+        final := false;
+    end if;
+end
+$$;
+comment on function pgq._filter_project(jsonb, text[], boolean, text) is
+    'Projects a syntax tree to the given fields; final if nothing was given up.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/20_filter/60_filter_values.sql
 
 -- The values that a field of a match can have, as an array: what equality and membership say. Null
@@ -4056,59 +4108,6 @@ end
 $$;
 comment on function pgq._filter_values(jsonb, text, text) is
     'The values that a filter allows a field to have; NULL if it allows all.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/20_filter/60_filter_weaken.sql
-
--- Projects a filter to these fields: what fails the result cannot match the tree. final says that
--- nothing was given up, so that whatever passes it does match.
-create or replace function pgq._filter_weaken(
-    inout tree jsonb, keys text[], negated boolean default false, prefix text default null,
-    out final boolean)
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_operator constant text := tree ->> 'op';
-    v_parts jsonb[] := '{}';
-    v_child jsonb;
-    v_part record;
-begin
-    final := true;
-    if jsonb_typeof(tree) = 'boolean' then
-        tree := case when negated then pgq._filter_negate(tree) else tree end;
-    elsif v_operator = 'not' then
-        select w.tree, w.final into tree, final
-        from pgq._filter_weaken(tree -> 'of', keys, not negated, prefix) as w;
-    elsif v_operator in ('and', 'or') then
-        for v_child in select jsonb_array_elements(tree -> 'of') loop
-            select w.tree, w.final into v_part
-            from pgq._filter_weaken(v_child, keys, negated, prefix) as w;
-            v_parts := v_parts || v_part.tree;
-            final := final and v_part.final;
-        end loop;
-        tree := pgq._filter_combine(
-            case when negated = (v_operator = 'and') then 'or' else 'and' end, v_parts);
-    elsif v_operator = 'each' then
-        -- Conditions on one object. Their complement is only known if nothing is given up.
-        select w.tree, w.final into v_part
-        from pgq._filter_weaken(
-            tree -> 'value', keys, false, pgq._filter_field(tree, prefix)) as w;
-        final := v_part.final;
-        tree := case
-            when jsonb_typeof(v_part.tree) = 'boolean' or negated and not final then 'true'::jsonb
-            when negated then pgq._filter_negate(tree)
-            else tree || jsonb_build_object('value', v_part.tree) end;
-    elsif pgq._filter_field(tree, prefix) = any (keys) then
-        tree := case when negated then pgq._filter_negate(tree) else tree end;
-    else
-        tree := 'true';
-        final := false;
-    end if;
-end
-$$;
-comment on function pgq._filter_weaken(jsonb, text[], boolean, text) is
-    'Projects a syntax tree to the given fields; final if nothing was given up.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/61_message_document.sql
@@ -5031,7 +5030,7 @@ return case name
     when 'fields' then 64
     when 'field_patterns' then 16
     -- Filters whose anchors one step of maintain() makes again.
-    when 'tidy_anchors' then 200
+    when 'gc_anchors' then 200
     -- A set of suspects comes back in rows of its size divided by this.
     when 'suspect_split' then 10
     -- Years that a retention may last, and any other interval of a policy.
@@ -5048,6 +5047,20 @@ return case name
     when 'schedule_late_seconds' then 120
 end;
 comment on function pgq._limit(text) is 'Numbers that were chosen by measurement.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/24_lock/lock.sql
+
+-- Locks a name until the transaction ends. Waits for a transaction that holds the lock.
+create or replace function pgq._lock(what text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from pgq.mutex m where m.what = _lock.what for update;
+end
+$$;
+comment on function pgq._lock(text) is 'Locks a name until the transaction ends.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/now.sql
@@ -5124,20 +5137,19 @@ comment on function pgq._refuse_snapshot() is
     'Raises 40001 if the transaction reads with an old snapshot.';
 $pgq_script$;
     execute $pgq_script$
--- sql/24_lock/share_turn.sql
+-- sql/24_lock/share_lock.sql
 
--- Waits until nobody else does this, and keeps those away who would until the transaction ends;
--- others who share it may go on.
-create or replace function pgq._share_turn(what text) returns void
+-- Takes a shared lock on a name until the transaction ends. Only exclusive locks (_lock) wait for it.
+create or replace function pgq._share_lock(what text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform from pgq.turn t where t.what = _share_turn.what for share;
+    perform from pgq.mutex m where m.what = _share_lock.what for share;
 end
 $$;
-comment on function pgq._share_turn(text) is
-    'Keeps others from doing this until the transaction ends.';
+comment on function pgq._share_lock(text) is
+    'Takes a shared lock on a name until the transaction ends.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/span_of_lease.sql
@@ -5151,33 +5163,20 @@ comment on function pgq._lease_span(interval, interval) is
     'How long a lease lasts, whatever is stored.';
 $pgq_script$;
     execute $pgq_script$
--- sql/24_lock/take_turn.sql
+-- sql/24_lock/try_lock.sql
 
--- Waits until nobody else does this, and keeps others waiting until the transaction ends.
-create or replace function pgq._take_turn(what text) returns void
+-- Locks a name until the transaction ends, or returns false if another transaction holds the lock.
+create or replace function pgq._try_lock(what text) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform from pgq.turn t where t.what = _take_turn.what for update;
-end
-$$;
-comment on function pgq._take_turn(text) is 'Waits until no other transaction does the same.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/24_lock/try_turn.sql
-
--- The same without waiting: false if somebody else is at it.
-create or replace function pgq._try_turn(what text) returns boolean
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform from pgq.turn t where t.what = _try_turn.what for update skip locked;
+    perform from pgq.mutex m where m.what = _try_lock.what for update skip locked;
     return found;
 end
 $$;
-comment on function pgq._try_turn(text) is 'Whether no other transaction does the same.';
+comment on function pgq._try_lock(text) is
+    'Locks a name until the transaction ends, or returns false: it never waits.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/anchor_rows.sql
@@ -5299,7 +5298,7 @@ begin
         if lane_keys is not null then
             select pgq._filter_path(w.tree, 'message'), w.final
             into v_filter.lane_path, v_filter.lane_final
-            from pgq._filter_weaken(
+            from pgq._filter_project(
                 v_tree, array(select k from unnest(lane_keys) k where k not like '#%')) w;
             v_filter.lane_hashes := pgq._lane_hashes(v_tree, lane_keys);
         end if;
@@ -5513,7 +5512,7 @@ begin
         update pgq.queue q set lanes_full = true where q.queue_id = _hash_lanes.queue_id;
         raise warning 'queue % has more than % lanes', queue_id, pgq._limit('lanes')
             using hint = 'One lane key of a queue may have any number of values, the others few: '
-                'messages with new values share one mixed lane and are tested one by one.';
+                'messages with new values share one overflow lane and are tested one by one.';
     end if;
 end
 $$;
@@ -5536,7 +5535,7 @@ $pgq_script$;
 -- sql/26_lane/keep_lanes.sql
 
 -- Which lanes of a queue can hold a match (null: any ready row can), and in which of them every
--- message does. A mixed lane, or one of other keys than the queue has now, can hold anything.
+-- message does. A overflow lane, or one of other keys than the queue has now, can hold anything.
 create or replace function pgq._keep_lanes(queue pgq.queue, filter pgq.filter)
 returns pgq._lanes
 language plpgsql stable
@@ -5575,7 +5574,7 @@ $pgq_script$;
 -- sql/26_lane/lane.sql
 
 -- The lane with that label, made if new. Too many lanes, too long a label, or a value that is not a
--- scalar: the mixed lane.
+-- scalar: the overflow lane.
 create or replace function pgq._lane(
     queue_id int, lane_keys text[], lanes_full boolean, label jsonb
 ) returns int
@@ -6433,7 +6432,7 @@ begin
         return;  -- it delivers nothing, and the log has it
     end if;
     -- Finished messages become unfinished again: their eras must not be truncated meanwhile.
-    perform pgq._share_turn('era');
+    perform pgq._share_lock('era');
     select min(m.id), max(m.id) into v_low, v_high from pgq.message m;
     v_low := greatest(v_low, since_id);
     -- What the queue holds by another binding it has already.
@@ -6898,7 +6897,7 @@ begin
     end if;
     perform pgq._lock_rights();
     v_queue := pgq._queue(_change_right.queue);
-    perform pgq._sweep_rights();
+    perform pgq._gc_rights();
     if granted then
         insert into pgq.queue_right (queue_id, role, "right")
         values (v_queue.queue_id, v_role, _change_right.right)
@@ -7245,11 +7244,11 @@ begin
     end if;
     perform pgq._rerouted(caller);
     -- What a transaction in flight may still add for this queue is swept by maintain().
-    perform pgq._sweep_queue(v_queue.queue_id);
+    perform pgq._gc_queue(v_queue.queue_id);
     -- Others leave it to maintain(): changes of privileges would lock out all others until the
     -- transaction ends.
     if pgq._is_owner(caller) then
-        perform pgq._sweep_access();
+        perform pgq._gc_access();
     end if;
     return true;
 end
@@ -7339,6 +7338,77 @@ begin
 end
 $$;
 comment on function pgq._entity_test(text, text[], text[]) is 'The alternatives for one field.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/30_queue/gc_access.sql
+
+-- Takes away the rights to queues that are gone, and the privileges that roles need no more. The
+-- caller holds the lock "right".
+create or replace function pgq._gc_access() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_roles regrole[];
+begin
+    with gone as (
+        delete from pgq.queue_right r
+        where not exists (select from pgq.queue q where q.queue_id = r.queue_id)
+        returning r.role
+    )
+    select array_agg(distinct g.role) into v_roles from gone g;
+    perform pgq._set_access(r) from unnest(v_roles) r;
+end
+$$;
+comment on function pgq._gc_access() is
+    'Takes away the rights to queues that are gone, and their privileges.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/30_queue/gc_queue.sql
+
+-- Removes all that belonged to a dropped queue.
+create or replace function pgq._gc_queue(queue_id int) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from pgq.ready r where r.queue_id = _gc_queue.queue_id;
+    delete from pgq.scheduled s where s.queue_id = _gc_queue.queue_id;
+    delete from pgq.lease l where l.queue_id = _gc_queue.queue_id;
+    delete from pgq.letter d where d.queue_id = _gc_queue.queue_id;
+    delete from pgq.group_head g where g.queue_id = _gc_queue.queue_id;
+    delete from pgq.group_line g where g.queue_id = _gc_queue.queue_id;
+    delete from pgq.group_stall g where g.queue_id = _gc_queue.queue_id;
+    delete from pgq.relay r where r.queue_id = _gc_queue.queue_id;
+    delete from pgq.lineage l where l.queue_id = _gc_queue.queue_id;
+    delete from pgq.stream s where s.queue_id = _gc_queue.queue_id;
+    delete from pgq.waiter w where w.queue_id = _gc_queue.queue_id;
+    delete from pgq.traffic t where t.queue_id = _gc_queue.queue_id;
+    delete from pgq.outcome o where o.queue_id = _gc_queue.queue_id;
+    delete from pgq.dedup d where d.queue_id = _gc_queue.queue_id;
+    delete from pgq.flow f where f.queue_id = _gc_queue.queue_id;
+    delete from pgq.lane l where l.queue_id = _gc_queue.queue_id;
+    delete from pgq.lane_choice c where c.queue_id = _gc_queue.queue_id;
+end
+$$;
+comment on function pgq._gc_queue(int) is 'Removes all that belonged to a dropped queue.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/30_queue/gc_rights.sql
+
+-- Forgets the rights of roles that were dropped, or deprived of everything by DROP OWNED.
+create or replace function pgq._gc_rights() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from pgq.queue_right r
+    where not exists (
+        select from pg_namespace n cross join lateral aclexplode(n.nspacl) a
+        where n.nspname = 'pgq' and a.grantee = r.role and a.privilege_type = 'USAGE');
+end
+$$;
+comment on function pgq._gc_rights() is 'Forgets the rights of roles that cannot use them.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/grant_queue.sql
@@ -7449,7 +7519,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pgq._take_turn('right');
+    perform pgq._lock('right');
 end
 $$;
 comment on function pgq._lock_rights() is 'Lets changes of rights wait for each other.';
@@ -7568,7 +7638,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/rerouted.sql
 
--- Bindings have changed: forget what publishing has learnt about topics.
+-- Bindings have changed: makes the routing cache stale.
 --
 -- Publishers compare the version with the routes that they see: no lock is needed. A change holds
 -- one stripe until its transaction ends. The owner may use all stripes; another role has three of
@@ -7838,77 +7908,6 @@ comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.ca
     'when a message is published. Starts with the next message, or with what the log still has '
     'since a time or a message id. Publishing waits while those are added; for others than the '
     'owner the next pgq.maintain() does it. False if the subscription is there already.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/30_queue/sweep_access.sql
-
--- Takes away the rights to queues that are gone, and the privileges that roles need no more. The
--- caller has the turn "right".
-create or replace function pgq._sweep_access() returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_roles regrole[];
-begin
-    with gone as (
-        delete from pgq.queue_right r
-        where not exists (select from pgq.queue q where q.queue_id = r.queue_id)
-        returning r.role
-    )
-    select array_agg(distinct g.role) into v_roles from gone g;
-    perform pgq._set_access(r) from unnest(v_roles) r;
-end
-$$;
-comment on function pgq._sweep_access() is
-    'Takes away the rights to queues that are gone, and their privileges.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/30_queue/sweep_queue.sql
-
--- Removes all that belonged to a dropped queue.
-create or replace function pgq._sweep_queue(queue_id int) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    delete from pgq.ready r where r.queue_id = _sweep_queue.queue_id;
-    delete from pgq.scheduled s where s.queue_id = _sweep_queue.queue_id;
-    delete from pgq.lease l where l.queue_id = _sweep_queue.queue_id;
-    delete from pgq.letter d where d.queue_id = _sweep_queue.queue_id;
-    delete from pgq.group_head g where g.queue_id = _sweep_queue.queue_id;
-    delete from pgq.group_line g where g.queue_id = _sweep_queue.queue_id;
-    delete from pgq.group_stall g where g.queue_id = _sweep_queue.queue_id;
-    delete from pgq.relay r where r.queue_id = _sweep_queue.queue_id;
-    delete from pgq.lineage l where l.queue_id = _sweep_queue.queue_id;
-    delete from pgq.stream s where s.queue_id = _sweep_queue.queue_id;
-    delete from pgq.waiter w where w.queue_id = _sweep_queue.queue_id;
-    delete from pgq.traffic t where t.queue_id = _sweep_queue.queue_id;
-    delete from pgq.outcome o where o.queue_id = _sweep_queue.queue_id;
-    delete from pgq.dedup d where d.queue_id = _sweep_queue.queue_id;
-    delete from pgq.flow f where f.queue_id = _sweep_queue.queue_id;
-    delete from pgq.lane l where l.queue_id = _sweep_queue.queue_id;
-    delete from pgq.lane_choice c where c.queue_id = _sweep_queue.queue_id;
-end
-$$;
-comment on function pgq._sweep_queue(int) is 'Removes all that belonged to a dropped queue.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/30_queue/sweep_rights.sql
-
--- Forgets the rights of roles that were dropped, or deprived of everything by DROP OWNED.
-create or replace function pgq._sweep_rights() returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    delete from pgq.queue_right r
-    where not exists (
-        select from pg_namespace n cross join lateral aclexplode(n.nspacl) a
-        where n.nspname = 'pgq' and a.grantee = r.role and a.privilege_type = 'USAGE');
-end
-$$;
-comment on function pgq._sweep_rights() is 'Forgets the rights of roles that cannot use them.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/unsubscribe.sql
@@ -11391,7 +11390,7 @@ declare
     v_retention interval := pgq._log_retention();
     v_era pgq.era;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' or not pgq._try_turn('era') then
+    if current_setting('transaction_isolation') <> 'read committed' or not pgq._try_lock('era') then
         return false;
     end if;
     if not exists (select from pgq.era e where e.number = v_number) then
@@ -11420,7 +11419,7 @@ begin
             end if;
             return true;
         elsif pgq._is_seen(v_era.copied_xid) then
-            -- A replay or a new subscription may have brought finished messages back; the turn
+            -- A replay or a new subscription may have brought finished messages back; the lock
             -- keeps others from doing so until this transaction ends.
             if not pgq._copy_forward(v_era.slot, deadline) then
                 update pgq.era e set copied_xid = null where e.number = v_era.number;
@@ -13520,8 +13519,8 @@ as $$
 declare
     v_what text := format('key %s %s', queue_id, hashtextextended(key, 0));
 begin
-    insert into pgq.turn (what) values (v_what) on conflict on constraint turn_pkey do nothing;
-    delete from pgq.turn t where t.what = v_what;
+    insert into pgq.mutex (what) values (v_what) on conflict on constraint mutex_pkey do nothing;
+    delete from pgq.mutex t where t.what = v_what;
 end
 $$;
 comment on function pgq._take_name(int, text) is 'Lets claims of one name wait for each other.';
@@ -15501,7 +15500,7 @@ begin
     if not dry_run then
         -- Nobody else brings messages into queues meanwhile, neither a subscription that adds
         -- older messages nor another call: the destination must not get a message twice.
-        perform pgq._take_turn('replay');
+        perform pgq._lock('replay');
         lock table pgq.message in row exclusive mode;
     end if;
     -- Mostly none: to take these out of each row would read all that the other queue has.
@@ -16133,7 +16132,7 @@ begin
     if to_topic is not null and patch is null then
         if not dry_run then
             -- As in pgq.move: the other queue must not get a message twice.
-            perform pgq._take_turn('replay');
+            perform pgq._lock('replay');
             lock table pgq.message in row exclusive mode;
         end if;
         v_letters := array(
@@ -16216,7 +16215,7 @@ declare
     v_new boolean := patch is not null;
 begin
     -- Finished messages become unfinished again: their era must not be truncated meanwhile.
-    perform pgq._share_turn('era');
+    perform pgq._share_lock('era');
     -- The log may have forgotten the message; the dead letter has all of it. Another queue may have
     -- the same message dead and bring it back at this moment: one after the other.
     if not v_new and exists (
@@ -16225,7 +16224,7 @@ begin
           and not exists (select from pgq.message m where m.id = d.message_id))
     then
         perform pgq._refuse_snapshot();
-        perform pgq._take_turn('replay');
+        perform pgq._lock('replay');
     end if;
     v_ids := array(
         select case when v_new then nextval('pgq.message_id') else d.message_id end
@@ -16600,7 +16599,7 @@ begin
             using errcode = 'feature_not_supported',
                   hint = 'An older snapshot does not see what was carried forward.';
     end if;
-    perform pgq._take_turn('era');
+    perform pgq._lock('era');
     if exists (select from pgq.archive a
                where a.until > pgq.now() and a.owner is distinct from archive_next.owner)
     then
@@ -16706,7 +16705,7 @@ declare
     v_era pgq.era;
     v_messages bigint;
 begin
-    perform pgq._take_turn('era');
+    perform pgq._lock('era');
     select e.* into v_era from pgq.era e
     where e.number = archived.era and e.number < pg_sequence_last_value('pgq.era_number')
       and e.emptied_at is null;
@@ -16841,7 +16840,7 @@ begin
             order by 1 desc limit 100
         ) f
         cross join lateral pgq._filter_fields(f.tree) k (key)
-        where exists (select from pgq._filter_weaken(f.tree, array[k.key]) w where w.tree <> 'true')
+        where exists (select from pgq._filter_project(f.tree, array[k.key]) w where w.tree <> 'true')
         group by 1;
 end
 $$;
@@ -16927,12 +16926,382 @@ begin
     delete from pgq.binding b where b.queue_id = queue.queue_id;
     delete from pgq.queue q where q.queue_id = queue.queue_id;
     perform pgq._rerouted();
-    perform pgq._sweep_queue(queue.queue_id);
+    perform pgq._gc_queue(queue.queue_id);
     return true;
 end
 $$;
 comment on function pgq._drop_temporary(pgq.queue, timestamptz) is
     'Drops a queue whose process has ended.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/gc_anchors.sql
+
+-- Makes the anchors that a restored dump does not have. Until then the filters are tested on every
+-- message.
+create or replace function pgq._gc_anchors(most int) returns int
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_binding pgq.binding;
+    v_count int := 0;
+begin
+    for v_binding in
+        select b.* from pgq.binding b
+        where b.anchors > 0
+          and not exists (select from pgq.anchor a where a.binding_id = b.binding_id)
+        order by b.binding_id limit most for update skip locked
+    loop
+        begin
+            perform pgq._set_anchors(v_binding);
+        exception
+            when sqlstate 'QU004' then
+                -- a filter from a version with other limits
+                update pgq.binding b set anchors = 0 where b.binding_id = v_binding.binding_id;
+        end;
+        v_count := v_count + 1;
+    end loop;
+    if v_count > 0 then
+        perform pgq._rerouted();
+    end if;
+    return v_count;
+end
+$$;
+comment on function pgq._gc_anchors(int) is 'Makes anchors that a restore has left out.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/gc_bindings.sql
+
+-- Adds up how often subscriptions matched, and counts it as traffic of their queues.
+create or replace function pgq._gc_bindings(most int) returns int
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count int;
+begin
+    with gone as (
+        delete from pgq.binding_hit h
+        where h.ctid = any (array(
+            select i.ctid from pgq.binding_hit i limit most for update skip locked))
+        returning h.*
+    ), added as (
+        insert into pgq.binding_hit (binding_id, matches, last_at, added_up)
+        select g.binding_id, sum(g.matches), max(g.last_at), true
+        from gone g join pgq.binding b on b.binding_id = g.binding_id
+        group by 1
+    ), counted as (
+        insert into pgq.traffic as t (queue_id, minute, event, size)
+        select b.queue_id, date_trunc('minute', g.last_at), 'in', sum(g.matches)
+        from gone g join pgq.binding b on b.binding_id = g.binding_id
+        where not g.added_up group by 1, 2
+        on conflict on constraint traffic_pkey do update set size = t.size + excluded.size
+    )
+    select count(*)::int into v_count from gone;
+    return v_count;
+end
+$$;
+comment on function pgq._gc_bindings(int) is 'Adds up the statistics of subscriptions.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/gc_filters.sql
+
+-- Adds up the statistics of filters, and forgets filters that nobody has used for a day.
+create or replace function pgq._gc_filters(now timestamptz, most int) returns int
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count int;
+begin
+    with gone as (
+        delete from pgq.filter_hit h
+        where h.ctid = any (array(
+            select i.ctid from pgq.filter_hit i limit most for update skip locked))
+        returning h.*
+    ), added as (
+        insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
+        select g.filter_id, g.queue_id, sum(g.claims), sum(g.tested), sum(g.matched),
+               max(g.used_at), max(g.last_at)
+        from gone g group by 1, 2
+    )
+    select count(*)::int into v_count from gone;
+
+    delete from pgq.filter f
+    where f.created_at < _gc_filters.now - interval '1 day'
+      and not exists (
+          select from pgq.filter_hit h
+          where h.filter_id = f.filter_id and h.used_at > _gc_filters.now - interval '1 day');
+    -- What forgotten filters have done still counts for their queue: under number 0.
+    with gone as (
+        delete from pgq.filter_hit h
+        where h.filter_id <> 0
+          and not exists (select from pgq.filter f where f.filter_id = h.filter_id)
+        returning h.*
+    )
+    insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
+    select 0, g.queue_id, sum(g.claims), sum(g.tested), sum(g.matched), max(g.used_at),
+           max(g.last_at)
+    from gone g group by g.queue_id;
+    delete from pgq.filter_hit h
+    where not exists (select from pgq.queue q where q.queue_id = h.queue_id);
+    delete from pgq.filter_scan s
+    where not exists (select from pgq.filter f where f.filter_id = s.filter_id)
+       or not exists (select from pgq.queue q where q.queue_id = s.queue_id);
+    -- Of several cursors of a filter the newest is used.
+    delete from pgq.filter_scan s
+    where exists (select from pgq.filter_scan n
+                  where n.filter_id = s.filter_id and n.queue_id = s.queue_id
+                    and (n.noted_at, n.ctid) > (s.noted_at, s.ctid));
+    return v_count;
+end
+$$;
+comment on function pgq._gc_filters(timestamptz, int) is
+    'Adds up the statistics of filters and forgets unused ones.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/gc_flow.sql
+
+-- Removes token buckets that are full, and the locks of lanes of which nothing is leased: a lane
+-- that has none gets it again. Skips what claims have locked.
+create or replace function pgq._gc_flow(now timestamptz) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from pgq.flow f
+    where f.ctid = any (array(
+        select b.ctid from pgq.flow b
+        where case when b.full_at > 'epoch' then b.full_at <= _gc_flow.now
+              else b.lane not between pgq._shard_lane(0) and pgq._shard_lane(15)
+                   and not exists (select from pgq.lease l
+                                   where l.queue_id = b.queue_id and l.flow = b.lane)
+                   and not exists (select from pgq.flow c
+                                   where c.queue_id = b.queue_id and c.lane = b.lane
+                                     and c.full_at > 'epoch')
+              end
+        for update skip locked));
+end
+$$;
+comment on function pgq._gc_flow(timestamptz) is
+    'Removes token buckets that are full, and locks of lanes that nobody needs.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/gc_lanes.sql
+
+-- Removes lanes that are no longer used, and sorts a bounded number of messages into lanes: those
+-- of rows without a lane, from before the queue had lanes, and of lanes of other keys. Returns
+-- whether more may be left.
+--
+-- A lane must not go while a publisher that has looked it up is still to insert its row. So it is
+-- first hidden from publishers; a later call notes its own transaction (_mark_lanes), and a call
+-- after all older ones have ended removes the lane, unless one of them did use it.
+create or replace function pgq._gc_lanes(queue pgq.queue) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_row pgq.ready;
+    v_stale int[];
+    v_rank bigint;
+    v_done int := 0;
+begin
+    delete from pgq.lane l
+    where l.queue_id = queue.queue_id and l.idle > '0'
+      and l.idle <= pg_snapshot_xmin(pg_current_snapshot())
+      and not exists (select from pgq.ready r where r.lane_id = l.lane_id);
+    update pgq.lane l set idle = case when l.idle is null then xid8 '0' end
+    where l.queue_id = queue.queue_id
+      and (l.idle is null) <> exists (select from pgq.ready r where r.lane_id = l.lane_id);
+    if queue.lanes_full
+       and (select count(*) < 900 from pgq.lane l where l.queue_id = queue.queue_id)
+    then
+        update pgq.queue q set lanes_full = false
+        where q.ctid = any (array(
+            select p.ctid from pgq.queue p
+            where p.queue_id = queue.queue_id for update skip locked));
+    end if;
+
+    if queue.lane_keys is not null then
+        v_stale := array(
+            select l.lane_id from pgq.lane l
+            where l.queue_id = queue.queue_id and l.lane_keys <> queue.lane_keys);
+        for v_row in
+            delete from pgq.ready d
+            where d.ctid = any (array(
+                select r.ctid from pgq.ready r
+                where r.ctid = any (pgq._unsorted_rows(queue, v_stale)) for update skip locked))
+            returning d.*
+        loop
+            perform pgq._enqueue(
+                queue, v_row.ids, v_row.attempt, v_row.failures, v_row.grouped,
+                back => pgq._rank_is_back(v_row.rank), suspect => v_row.suspect);
+            v_done := v_done + 1;
+            if v_row.lane_id is null then
+                v_rank := greatest(v_rank, v_row.rank);
+            end if;
+        end loop;
+    end if;
+    if queue.unlaned_rows and v_rank is null then
+        -- Nobody is left who could add one, if the queue is as it was when that was noted.
+        update pgq.queue q set unlaned_rows = false, unlaned_xid = null, unlaned_rank = null
+        where queue.lane_keys is not null and q.ctid = any (array(
+            select p.ctid from pgq.queue p
+            where p.queue_id = queue.queue_id
+              and p.unlaned_xid <= pg_snapshot_xmin(pg_current_snapshot())
+              and not exists (select from pgq.ready r
+                              where r.queue_id = p.queue_id and r.lane_id is null)
+            for update skip locked));
+    end if;
+    if queue.unlaned_rank is distinct from v_rank then
+        update pgq.queue q set unlaned_rank = v_rank
+        where q.ctid = any (array(
+            select p.ctid from pgq.queue p
+            where p.queue_id = queue.queue_id and p.unlaned_rows for update skip locked));
+    end if;
+    return v_done > 0;
+end
+$$;
+comment on function pgq._gc_lanes(pgq.queue) is
+    'Removes lanes that are no longer used, and sorts messages into lanes.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/gc_orphans.sql
+
+-- Removes what transactions that did not know of a drop_queue yet have left behind.
+create or replace function pgq._gc_orphans() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id int;
+begin
+    for v_queue_id in
+        -- From one queue to the next by index, however many rows a queue has.
+        with recursive present as (
+            select min(r.queue_id) as queue_id from pgq.ready r
+            union all
+            select (select min(r.queue_id) from pgq.ready r where r.queue_id > p.queue_id)
+            from present p where p.queue_id is not null
+        ), planned as (
+            select min(s.queue_id) as queue_id from pgq.scheduled s
+            union all
+            select (select min(s.queue_id) from pgq.scheduled s where s.queue_id > p.queue_id)
+            from planned p where p.queue_id is not null
+        ), dead as (
+            select min(d.queue_id) as queue_id from pgq.letter d
+            union all
+            select (select min(d.queue_id) from pgq.letter d where d.queue_id > p.queue_id)
+            from dead p where p.queue_id is not null
+        ), headed as (
+            select min(h.queue_id) as queue_id from pgq.group_head h
+            union all
+            select (select min(h.queue_id) from pgq.group_head h where h.queue_id > p.queue_id)
+            from headed p where p.queue_id is not null
+        ), keyed as (
+            select min(d.queue_id) as queue_id from pgq.dedup d
+            union all
+            select (select min(d.queue_id) from pgq.dedup d where d.queue_id > p.queue_id)
+            from keyed p where p.queue_id is not null
+        )
+        select i.queue_id
+        from (
+            select p.queue_id from present p
+            union select p.queue_id from planned p
+            union select p.queue_id from dead p
+            union select p.queue_id from headed p
+            union select p.queue_id from keyed p
+            union select distinct l.queue_id from pgq.lease l
+            union select distinct l.queue_id from pgq.lane l
+            union select distinct c.queue_id from pgq.lane_choice c
+            union select distinct w.queue_id from pgq.waiter w
+            union select s.queue_id from pgq.stream s
+            union select l.queue_id from pgq.lineage l
+            union select r.queue_id from pgq.relay r
+        ) i
+        where i.queue_id is not null
+          and not exists (select from pgq.queue q where q.queue_id = i.queue_id)
+    loop
+        perform pgq._gc_queue(v_queue_id);
+    end loop;
+end
+$$;
+comment on function pgq._gc_orphans() is 'Removes what belonged to queues that are gone.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/gc_outcomes.sql
+
+-- Adds up what was counted, and forgets what belonged to queues that are gone.
+create or replace function pgq._gc_outcomes(most int) returns int
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count int;
+begin
+    with gone as (
+        delete from pgq.outcome o
+        where o.ctid = any (array(
+            select i.ctid from pgq.outcome i limit most for update skip locked))
+        returning o.*
+    ), added as (
+        insert into pgq.outcome (queue_id, event, reason, size)
+        select g.queue_id, g.event, g.reason, sum(g.size)
+        from gone g join pgq.queue q on q.queue_id = g.queue_id
+        group by 1, 2, 3
+    )
+    select count(*)::int into v_count from gone;
+    return v_count;
+end
+$$;
+comment on function pgq._gc_outcomes(int) is 'Adds up how messages fared.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/gc_tables.sql
+
+-- Removes rows that nobody needs any more, a bounded number of each kind; returns whether there may
+-- be more.
+create or replace function pgq._gc_tables(now timestamptz) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_most constant int := pgq._limit('maintain_messages');
+    v_counts int[] := '{}';
+    v_count int;
+begin
+    delete from pgq.result_waiter w where w.until < _gc_tables.now;
+    delete from pgq.waiter w where w.until < _gc_tables.now - interval '1 min';
+    delete from pgq.handled h
+    where h.ctid = any (array(
+        select i.ctid from pgq.handled i where i.handled_at < _gc_tables.now - interval '7 days'
+        limit v_most for update skip locked));
+    get diagnostics v_count = row_count;
+    v_counts := v_counts || v_count;
+    delete from pgq.staged s
+    where s.ctid = any (array(
+        select i.ctid from pgq.staged i where i.staged_at < _gc_tables.now - interval '1 day'
+        limit v_most for update skip locked));
+    get diagnostics v_count = row_count;
+    v_counts := v_counts || v_count;
+    delete from pgq.dedup d
+    where d.ctid = any (array(
+        select e.ctid from pgq.dedup e where e.until <= _gc_tables.now
+        limit v_most for update skip locked));
+    get diagnostics v_count = row_count;
+    v_counts := v_counts || v_count || pgq._gc_bindings(v_most) || pgq._gc_outcomes(v_most)
+        || pgq._gc_filters(_gc_tables.now, v_most);
+    -- The routing cache: topics that never come back must not fill it.
+    if (select count(*) > 20000 from pgq.route) then
+        delete from pgq.route r
+        where r.ctid = any (array(
+            select s.ctid from pgq.route s limit 10000 for update skip locked));
+    end if;
+    v_count := pgq._gc_anchors(pgq._limit('gc_anchors'));
+    return v_most <= any (v_counts) or v_count >= pgq._limit('gc_anchors');
+end
+$$;
+comment on function pgq._gc_tables(timestamptz) is 'Removes rows that nobody needs any more.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/maintain.sql
@@ -16959,7 +17328,7 @@ begin
             using hint = 'Call pgq.maintain() under READ COMMITTED, or the log grows.';
     end if;
     perform pgq._mark_lanes();  -- before this transaction has an id
-    if not pgq._try_turn('maintain') then
+    if not pgq._try_lock('maintain') then
         return false;
     end if;
     perform pgq._count_traffic(v_now);
@@ -16991,25 +17360,25 @@ begin
         if v_queue.lane_keys is not null
            or exists (select from pgq.lane l where l.queue_id = v_queue.queue_id)
         then
-            v_more := pgq._tidy_lanes(v_queue) or v_more;
+            v_more := pgq._gc_lanes(v_queue) or v_more;
         end if;
     end loop;
-    v_more := pgq._tidy_tables(v_now) or v_more;
-    perform pgq._tidy_flow(v_now);
-    perform pgq._sweep_orphans();
-    perform pgq._sweep_rights();
+    v_more := pgq._gc_tables(v_now) or v_more;
+    perform pgq._gc_flow(v_now);
+    perform pgq._gc_orphans();
+    perform pgq._gc_rights();
     if exists (select from pgq.queue_right r
                where not exists (select from pgq.queue q where q.queue_id = r.queue_id))
-       and pgq._try_turn('right')
+       and pgq._try_lock('right')
     then
-        perform pgq._sweep_access();
+        perform pgq._gc_access();
     end if;
     -- After a restore or pg_upgrade: a dump has no privileges of row types.
     if exists (select from pgq.queue_right)
        and exists (select from pg_type t
                    where t.typnamespace = 'pgq'::regnamespace and t.typtype = 'c'
                      and has_type_privilege('public', t.oid, 'usage'))
-       and pgq._try_turn('right')
+       and pgq._try_lock('right')
     then
         perform pgq._close_types();
     end if;
@@ -17129,376 +17498,6 @@ end
 $$;
 comment on function pgq._renew_rows(pgq.queue) is
     'Gives rows with transaction ids from the future the id of this transaction.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/70_maintain/sweep_orphans.sql
-
--- Removes what transactions that did not know of a drop_queue yet have left behind.
-create or replace function pgq._sweep_orphans() returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_queue_id int;
-begin
-    for v_queue_id in
-        -- From one queue to the next by index, however many rows a queue has.
-        with recursive present as (
-            select min(r.queue_id) as queue_id from pgq.ready r
-            union all
-            select (select min(r.queue_id) from pgq.ready r where r.queue_id > p.queue_id)
-            from present p where p.queue_id is not null
-        ), planned as (
-            select min(s.queue_id) as queue_id from pgq.scheduled s
-            union all
-            select (select min(s.queue_id) from pgq.scheduled s where s.queue_id > p.queue_id)
-            from planned p where p.queue_id is not null
-        ), dead as (
-            select min(d.queue_id) as queue_id from pgq.letter d
-            union all
-            select (select min(d.queue_id) from pgq.letter d where d.queue_id > p.queue_id)
-            from dead p where p.queue_id is not null
-        ), headed as (
-            select min(h.queue_id) as queue_id from pgq.group_head h
-            union all
-            select (select min(h.queue_id) from pgq.group_head h where h.queue_id > p.queue_id)
-            from headed p where p.queue_id is not null
-        ), keyed as (
-            select min(d.queue_id) as queue_id from pgq.dedup d
-            union all
-            select (select min(d.queue_id) from pgq.dedup d where d.queue_id > p.queue_id)
-            from keyed p where p.queue_id is not null
-        )
-        select i.queue_id
-        from (
-            select p.queue_id from present p
-            union select p.queue_id from planned p
-            union select p.queue_id from dead p
-            union select p.queue_id from headed p
-            union select p.queue_id from keyed p
-            union select distinct l.queue_id from pgq.lease l
-            union select distinct l.queue_id from pgq.lane l
-            union select distinct c.queue_id from pgq.lane_choice c
-            union select distinct w.queue_id from pgq.waiter w
-            union select s.queue_id from pgq.stream s
-            union select l.queue_id from pgq.lineage l
-            union select r.queue_id from pgq.relay r
-        ) i
-        where i.queue_id is not null
-          and not exists (select from pgq.queue q where q.queue_id = i.queue_id)
-    loop
-        perform pgq._sweep_queue(v_queue_id);
-    end loop;
-end
-$$;
-comment on function pgq._sweep_orphans() is 'Removes what belonged to queues that are gone.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/70_maintain/tidy_anchors.sql
-
--- Makes the anchors that a restored dump does not have. Until then the filters are tested on every
--- message.
-create or replace function pgq._tidy_anchors(most int) returns int
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_binding pgq.binding;
-    v_count int := 0;
-begin
-    for v_binding in
-        select b.* from pgq.binding b
-        where b.anchors > 0
-          and not exists (select from pgq.anchor a where a.binding_id = b.binding_id)
-        order by b.binding_id limit most for update skip locked
-    loop
-        begin
-            perform pgq._set_anchors(v_binding);
-        exception
-            when sqlstate 'QU004' then
-                -- a filter from a version with other limits
-                update pgq.binding b set anchors = 0 where b.binding_id = v_binding.binding_id;
-        end;
-        v_count := v_count + 1;
-    end loop;
-    if v_count > 0 then
-        perform pgq._rerouted();
-    end if;
-    return v_count;
-end
-$$;
-comment on function pgq._tidy_anchors(int) is 'Makes anchors that a restore has left out.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/70_maintain/tidy_bindings.sql
-
--- Adds up how often subscriptions matched, and counts it as traffic of their queues.
-create or replace function pgq._tidy_bindings(most int) returns int
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_count int;
-begin
-    with gone as (
-        delete from pgq.binding_hit h
-        where h.ctid = any (array(
-            select i.ctid from pgq.binding_hit i limit most for update skip locked))
-        returning h.*
-    ), added as (
-        insert into pgq.binding_hit (binding_id, matches, last_at, added_up)
-        select g.binding_id, sum(g.matches), max(g.last_at), true
-        from gone g join pgq.binding b on b.binding_id = g.binding_id
-        group by 1
-    ), counted as (
-        insert into pgq.traffic as t (queue_id, minute, event, size)
-        select b.queue_id, date_trunc('minute', g.last_at), 'in', sum(g.matches)
-        from gone g join pgq.binding b on b.binding_id = g.binding_id
-        where not g.added_up group by 1, 2
-        on conflict on constraint traffic_pkey do update set size = t.size + excluded.size
-    )
-    select count(*)::int into v_count from gone;
-    return v_count;
-end
-$$;
-comment on function pgq._tidy_bindings(int) is 'Adds up the statistics of subscriptions.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/70_maintain/tidy_filters.sql
-
--- Adds up the statistics of filters, and forgets filters that nobody has used for a day.
-create or replace function pgq._tidy_filters(now timestamptz, most int) returns int
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_count int;
-begin
-    with gone as (
-        delete from pgq.filter_hit h
-        where h.ctid = any (array(
-            select i.ctid from pgq.filter_hit i limit most for update skip locked))
-        returning h.*
-    ), added as (
-        insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
-        select g.filter_id, g.queue_id, sum(g.claims), sum(g.tested), sum(g.matched),
-               max(g.used_at), max(g.last_at)
-        from gone g group by 1, 2
-    )
-    select count(*)::int into v_count from gone;
-
-    delete from pgq.filter f
-    where f.created_at < _tidy_filters.now - interval '1 day'
-      and not exists (
-          select from pgq.filter_hit h
-          where h.filter_id = f.filter_id and h.used_at > _tidy_filters.now - interval '1 day');
-    -- What forgotten filters have done still counts for their queue: under number 0.
-    with gone as (
-        delete from pgq.filter_hit h
-        where h.filter_id <> 0
-          and not exists (select from pgq.filter f where f.filter_id = h.filter_id)
-        returning h.*
-    )
-    insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
-    select 0, g.queue_id, sum(g.claims), sum(g.tested), sum(g.matched), max(g.used_at),
-           max(g.last_at)
-    from gone g group by g.queue_id;
-    delete from pgq.filter_hit h
-    where not exists (select from pgq.queue q where q.queue_id = h.queue_id);
-    delete from pgq.filter_scan s
-    where not exists (select from pgq.filter f where f.filter_id = s.filter_id)
-       or not exists (select from pgq.queue q where q.queue_id = s.queue_id);
-    -- Of several cursors of a filter the newest is used.
-    delete from pgq.filter_scan s
-    where exists (select from pgq.filter_scan n
-                  where n.filter_id = s.filter_id and n.queue_id = s.queue_id
-                    and (n.noted_at, n.ctid) > (s.noted_at, s.ctid));
-    return v_count;
-end
-$$;
-comment on function pgq._tidy_filters(timestamptz, int) is
-    'Adds up the statistics of filters and forgets unused ones.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/70_maintain/tidy_flow.sql
-
--- Removes token buckets that are full, and the locks of lanes of which nothing is leased: a lane
--- that has none gets it again. Skips what claims have locked.
-create or replace function pgq._tidy_flow(now timestamptz) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    delete from pgq.flow f
-    where f.ctid = any (array(
-        select b.ctid from pgq.flow b
-        where case when b.full_at > 'epoch' then b.full_at <= _tidy_flow.now
-              else b.lane not between pgq._shard_lane(0) and pgq._shard_lane(15)
-                   and not exists (select from pgq.lease l
-                                   where l.queue_id = b.queue_id and l.flow = b.lane)
-                   and not exists (select from pgq.flow c
-                                   where c.queue_id = b.queue_id and c.lane = b.lane
-                                     and c.full_at > 'epoch')
-              end
-        for update skip locked));
-end
-$$;
-comment on function pgq._tidy_flow(timestamptz) is
-    'Removes token buckets that are full, and locks of lanes that nobody needs.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/70_maintain/tidy_lanes.sql
-
--- Removes lanes that are no longer used, and sorts a bounded number of messages into lanes: those
--- of rows without a lane, from before the queue had lanes, and of lanes of other keys. Returns
--- whether more may be left.
---
--- A lane must not go while a publisher that has looked it up is still to insert its row. So it is
--- first hidden from publishers; a later call notes its own transaction (_mark_lanes), and a call
--- after all older ones have ended removes the lane, unless one of them did use it.
-create or replace function pgq._tidy_lanes(queue pgq.queue) returns boolean
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_row pgq.ready;
-    v_stale int[];
-    v_rank bigint;
-    v_done int := 0;
-begin
-    delete from pgq.lane l
-    where l.queue_id = queue.queue_id and l.idle > '0'
-      and l.idle <= pg_snapshot_xmin(pg_current_snapshot())
-      and not exists (select from pgq.ready r where r.lane_id = l.lane_id);
-    update pgq.lane l set idle = case when l.idle is null then xid8 '0' end
-    where l.queue_id = queue.queue_id
-      and (l.idle is null) <> exists (select from pgq.ready r where r.lane_id = l.lane_id);
-    if queue.lanes_full
-       and (select count(*) < 900 from pgq.lane l where l.queue_id = queue.queue_id)
-    then
-        update pgq.queue q set lanes_full = false
-        where q.ctid = any (array(
-            select p.ctid from pgq.queue p
-            where p.queue_id = queue.queue_id for update skip locked));
-    end if;
-
-    if queue.lane_keys is not null then
-        v_stale := array(
-            select l.lane_id from pgq.lane l
-            where l.queue_id = queue.queue_id and l.lane_keys <> queue.lane_keys);
-        for v_row in
-            delete from pgq.ready d
-            where d.ctid = any (array(
-                select r.ctid from pgq.ready r
-                where r.ctid = any (pgq._unsorted_rows(queue, v_stale)) for update skip locked))
-            returning d.*
-        loop
-            perform pgq._enqueue(
-                queue, v_row.ids, v_row.attempt, v_row.failures, v_row.grouped,
-                back => pgq._rank_is_back(v_row.rank), suspect => v_row.suspect);
-            v_done := v_done + 1;
-            if v_row.lane_id is null then
-                v_rank := greatest(v_rank, v_row.rank);
-            end if;
-        end loop;
-    end if;
-    if queue.unlaned_rows and v_rank is null then
-        -- Nobody is left who could add one, if the queue is as it was when that was noted.
-        update pgq.queue q set unlaned_rows = false, unlaned_xid = null, unlaned_rank = null
-        where queue.lane_keys is not null and q.ctid = any (array(
-            select p.ctid from pgq.queue p
-            where p.queue_id = queue.queue_id
-              and p.unlaned_xid <= pg_snapshot_xmin(pg_current_snapshot())
-              and not exists (select from pgq.ready r
-                              where r.queue_id = p.queue_id and r.lane_id is null)
-            for update skip locked));
-    end if;
-    if queue.unlaned_rank is distinct from v_rank then
-        update pgq.queue q set unlaned_rank = v_rank
-        where q.ctid = any (array(
-            select p.ctid from pgq.queue p
-            where p.queue_id = queue.queue_id and p.unlaned_rows for update skip locked));
-    end if;
-    return v_done > 0;
-end
-$$;
-comment on function pgq._tidy_lanes(pgq.queue) is
-    'Removes lanes that are no longer used, and sorts messages into lanes.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/70_maintain/tidy_outcomes.sql
-
--- Adds up what was counted, and forgets what belonged to queues that are gone.
-create or replace function pgq._tidy_outcomes(most int) returns int
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_count int;
-begin
-    with gone as (
-        delete from pgq.outcome o
-        where o.ctid = any (array(
-            select i.ctid from pgq.outcome i limit most for update skip locked))
-        returning o.*
-    ), added as (
-        insert into pgq.outcome (queue_id, event, reason, size)
-        select g.queue_id, g.event, g.reason, sum(g.size)
-        from gone g join pgq.queue q on q.queue_id = g.queue_id
-        group by 1, 2, 3
-    )
-    select count(*)::int into v_count from gone;
-    return v_count;
-end
-$$;
-comment on function pgq._tidy_outcomes(int) is 'Adds up how messages fared.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/70_maintain/tidy_tables.sql
-
--- Removes rows that nobody needs any more, a bounded number of each kind; returns whether there may
--- be more.
-create or replace function pgq._tidy_tables(now timestamptz) returns boolean
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_most constant int := pgq._limit('maintain_messages');
-    v_counts int[] := '{}';
-    v_count int;
-begin
-    delete from pgq.result_waiter w where w.until < _tidy_tables.now;
-    delete from pgq.waiter w where w.until < _tidy_tables.now - interval '1 min';
-    delete from pgq.handled h
-    where h.ctid = any (array(
-        select i.ctid from pgq.handled i where i.handled_at < _tidy_tables.now - interval '7 days'
-        limit v_most for update skip locked));
-    get diagnostics v_count = row_count;
-    v_counts := v_counts || v_count;
-    delete from pgq.staged s
-    where s.ctid = any (array(
-        select i.ctid from pgq.staged i where i.staged_at < _tidy_tables.now - interval '1 day'
-        limit v_most for update skip locked));
-    get diagnostics v_count = row_count;
-    v_counts := v_counts || v_count;
-    delete from pgq.dedup d
-    where d.ctid = any (array(
-        select e.ctid from pgq.dedup e where e.until <= _tidy_tables.now
-        limit v_most for update skip locked));
-    get diagnostics v_count = row_count;
-    v_counts := v_counts || v_count || pgq._tidy_bindings(v_most) || pgq._tidy_outcomes(v_most)
-        || pgq._tidy_filters(_tidy_tables.now, v_most);
-    -- The routing cache: topics that never come back must not fill it.
-    if (select count(*) > 20000 from pgq.route) then
-        delete from pgq.route r
-        where r.ctid = any (array(
-            select s.ctid from pgq.route s limit 10000 for update skip locked));
-    end if;
-    v_count := pgq._tidy_anchors(pgq._limit('tidy_anchors'));
-    return v_most <= any (v_counts) or v_count >= pgq._limit('tidy_anchors');
-end
-$$;
-comment on function pgq._tidy_tables(timestamptz) is 'Removes rows that nobody needs any more.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/00_metric.sql
@@ -18433,7 +18432,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/oldest_ready.sql
 
--- The lowest id that a queue has ready: the first of each stretch of ranks, found by index.
+-- The lowest id that a queue has ready: the first of each rank range, found by index.
 create or replace function pgq._oldest_ready(queue_id int) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

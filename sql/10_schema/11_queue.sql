@@ -41,7 +41,7 @@ comment on column pgq.queue.lane_keys is
     'Fields whose values sort messages into lanes, named as in filters. One of them may have any '
     'number of values: # before its name says that these are hashed.';
 comment on column pgq.queue.lanes_full is
-    'The lane dictionary has reached its limit: messages with new values share the mixed lane.';
+    'The lane dictionary has reached its limit: messages with new values share the overflow lane.';
 comment on column pgq.queue.unlaned_rows is
     'Ready rows without a lane may remain from before the queue had lane keys.';
 comment on column pgq.queue.unlaned_xid is

@@ -1,5 +1,4 @@
--- What pg_dump has to carry: all state, but not what is learnt again (routes, compiled filters,
--- anchors).
+-- What pg_dump has to carry: all state, but no caches (routes, compiled filters, anchors).
 select pg_catalog.pg_extension_config_dump('pgq.queue', '');
 select pg_catalog.pg_extension_config_dump('pgq.queue_queue_id_seq', '');
 select pg_catalog.pg_extension_config_dump('pgq.binding', '');

@@ -49,7 +49,7 @@ return case name
     when 'fields' then 64
     when 'field_patterns' then 16
     -- Filters whose anchors one step of maintain() makes again.
-    when 'tidy_anchors' then 200
+    when 'gc_anchors' then 200
     -- A set of suspects comes back in rows of its size divided by this.
     when 'suspect_split' then 10
     -- Years that a retention may last, and any other interval of a policy.

@@ -23,7 +23,7 @@ begin
         if lane_keys is not null then
             select pgq._filter_path(w.tree, 'message'), w.final
             into v_filter.lane_path, v_filter.lane_final
-            from pgq._filter_weaken(
+            from pgq._filter_project(
                 v_tree, array(select k from unnest(lane_keys) k where k not like '#%')) w;
             v_filter.lane_hashes := pgq._lane_hashes(v_tree, lane_keys);
         end if;

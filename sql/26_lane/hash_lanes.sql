@@ -34,7 +34,7 @@ begin
         update pgq.queue q set lanes_full = true where q.queue_id = _hash_lanes.queue_id;
         raise warning 'queue % has more than % lanes', queue_id, pgq._limit('lanes')
             using hint = 'One lane key of a queue may have any number of values, the others few: '
-                'messages with new values share one mixed lane and are tested one by one.';
+                'messages with new values share one overflow lane and are tested one by one.';
     end if;
 end
 $$;

@@ -1,5 +1,5 @@
 -- Which lanes of a queue can hold a match (null: any ready row can), and in which of them every
--- message does. A mixed lane, or one of other keys than the queue has now, can hold anything.
+-- message does. A overflow lane, or one of other keys than the queue has now, can hold anything.
 create or replace function pgq._keep_lanes(queue pgq.queue, filter pgq.filter)
 returns pgq._lanes
 language plpgsql stable

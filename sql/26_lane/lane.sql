@@ -1,5 +1,5 @@
 -- The lane with that label, made if new. Too many lanes, too long a label, or a value that is not a
--- scalar: the mixed lane.
+-- scalar: the overflow lane.
 create or replace function pgq._lane(
     queue_id int, lane_keys text[], lanes_full boolean, label jsonb
 ) returns int

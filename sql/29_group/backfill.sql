@@ -17,7 +17,7 @@ begin
         return;  -- it delivers nothing, and the log has it
     end if;
     -- Finished messages become unfinished again: their eras must not be truncated meanwhile.
-    perform pgq._share_turn('era');
+    perform pgq._share_lock('era');
     select min(m.id), max(m.id) into v_low, v_high from pgq.message m;
     v_low := greatest(v_low, since_id);
     -- What the queue holds by another binding it has already.

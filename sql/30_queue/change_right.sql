@@ -30,7 +30,7 @@ begin
     end if;
     perform pgq._lock_rights();
     v_queue := pgq._queue(_change_right.queue);
-    perform pgq._sweep_rights();
+    perform pgq._gc_rights();
     if granted then
         insert into pgq.queue_right (queue_id, role, "right")
         values (v_queue.queue_id, v_role, _change_right.right)

@@ -30,11 +30,11 @@ begin
     end if;
     perform pgq._rerouted(caller);
     -- What a transaction in flight may still add for this queue is swept by maintain().
-    perform pgq._sweep_queue(v_queue.queue_id);
+    perform pgq._gc_queue(v_queue.queue_id);
     -- Others leave it to maintain(): changes of privileges would lock out all others until the
     -- transaction ends.
     if pgq._is_owner(caller) then
-        perform pgq._sweep_access();
+        perform pgq._gc_access();
     end if;
     return true;
 end

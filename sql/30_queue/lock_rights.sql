@@ -5,7 +5,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pgq._take_turn('right');
+    perform pgq._lock('right');
 end
 $$;
 comment on function pgq._lock_rights() is 'Lets changes of rights wait for each other.';

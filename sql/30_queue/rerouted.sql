@@ -1,4 +1,4 @@
--- Bindings have changed: forget what publishing has learnt about topics.
+-- Bindings have changed: makes the routing cache stale.
 --
 -- Publishers compare the version with the routes that they see: no lock is needed. A change holds
 -- one stripe until its transaction ends. The owner may use all stripes; another role has three of

@@ -13,7 +13,7 @@ declare
     v_retention interval := pgq._log_retention();
     v_era pgq.era;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' or not pgq._try_turn('era') then
+    if current_setting('transaction_isolation') <> 'read committed' or not pgq._try_lock('era') then
         return false;
     end if;
     if not exists (select from pgq.era e where e.number = v_number) then
@@ -42,7 +42,7 @@ begin
             end if;
             return true;
         elsif pgq._is_seen(v_era.copied_xid) then
-            -- A replay or a new subscription may have brought finished messages back; the turn
+            -- A replay or a new subscription may have brought finished messages back; the lock
             -- keeps others from doing so until this transaction ends.
             if not pgq._copy_forward(v_era.slot, deadline) then
                 update pgq.era e set copied_xid = null where e.number = v_era.number;

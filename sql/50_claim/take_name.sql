@@ -7,8 +7,8 @@ as $$
 declare
     v_what text := format('key %s %s', queue_id, hashtextextended(key, 0));
 begin
-    insert into pgq.turn (what) values (v_what) on conflict on constraint turn_pkey do nothing;
-    delete from pgq.turn t where t.what = v_what;
+    insert into pgq.mutex (what) values (v_what) on conflict on constraint mutex_pkey do nothing;
+    delete from pgq.mutex t where t.what = v_what;
 end
 $$;
 comment on function pgq._take_name(int, text) is 'Lets claims of one name wait for each other.';

@@ -76,7 +76,7 @@ begin
     if not dry_run then
         -- Nobody else brings messages into queues meanwhile, neither a subscription that adds
         -- older messages nor another call: the destination must not get a message twice.
-        perform pgq._take_turn('replay');
+        perform pgq._lock('replay');
         lock table pgq.message in row exclusive mode;
     end if;
     -- Mostly none: to take these out of each row would read all that the other queue has.

@@ -60,7 +60,7 @@ begin
     if to_topic is not null and patch is null then
         if not dry_run then
             -- As in pgq.move: the other queue must not get a message twice.
-            perform pgq._take_turn('replay');
+            perform pgq._lock('replay');
             lock table pgq.message in row exclusive mode;
         end if;
         v_letters := array(

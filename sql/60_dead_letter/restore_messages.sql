@@ -9,7 +9,7 @@ declare
     v_new boolean := patch is not null;
 begin
     -- Finished messages become unfinished again: their era must not be truncated meanwhile.
-    perform pgq._share_turn('era');
+    perform pgq._share_lock('era');
     -- The log may have forgotten the message; the dead letter has all of it. Another queue may have
     -- the same message dead and bring it back at this moment: one after the other.
     if not v_new and exists (
@@ -18,7 +18,7 @@ begin
           and not exists (select from pgq.message m where m.id = d.message_id))
     then
         perform pgq._refuse_snapshot();
-        perform pgq._take_turn('replay');
+        perform pgq._lock('replay');
     end if;
     v_ids := array(
         select case when v_new then nextval('pgq.message_id') else d.message_id end

@@ -18,7 +18,7 @@ begin
             using errcode = 'feature_not_supported',
                   hint = 'An older snapshot does not see what was carried forward.';
     end if;
-    perform pgq._take_turn('era');
+    perform pgq._lock('era');
     if exists (select from pgq.archive a
                where a.until > pgq.now() and a.owner is distinct from archive_next.owner)
     then

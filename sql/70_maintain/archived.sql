@@ -11,7 +11,7 @@ declare
     v_era pgq.era;
     v_messages bigint;
 begin
-    perform pgq._take_turn('era');
+    perform pgq._lock('era');
     select e.* into v_era from pgq.era e
     where e.number = archived.era and e.number < pg_sequence_last_value('pgq.era_number')
       and e.emptied_at is null;

@@ -15,7 +15,7 @@ begin
     delete from pgq.binding b where b.queue_id = queue.queue_id;
     delete from pgq.queue q where q.queue_id = queue.queue_id;
     perform pgq._rerouted();
-    perform pgq._sweep_queue(queue.queue_id);
+    perform pgq._gc_queue(queue.queue_id);
     return true;
 end
 $$;

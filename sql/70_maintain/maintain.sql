@@ -20,7 +20,7 @@ begin
             using hint = 'Call pgq.maintain() under READ COMMITTED, or the log grows.';
     end if;
     perform pgq._mark_lanes();  -- before this transaction has an id
-    if not pgq._try_turn('maintain') then
+    if not pgq._try_lock('maintain') then
         return false;
     end if;
     perform pgq._count_traffic(v_now);
@@ -52,25 +52,25 @@ begin
         if v_queue.lane_keys is not null
            or exists (select from pgq.lane l where l.queue_id = v_queue.queue_id)
         then
-            v_more := pgq._tidy_lanes(v_queue) or v_more;
+            v_more := pgq._gc_lanes(v_queue) or v_more;
         end if;
     end loop;
-    v_more := pgq._tidy_tables(v_now) or v_more;
-    perform pgq._tidy_flow(v_now);
-    perform pgq._sweep_orphans();
-    perform pgq._sweep_rights();
+    v_more := pgq._gc_tables(v_now) or v_more;
+    perform pgq._gc_flow(v_now);
+    perform pgq._gc_orphans();
+    perform pgq._gc_rights();
     if exists (select from pgq.queue_right r
                where not exists (select from pgq.queue q where q.queue_id = r.queue_id))
-       and pgq._try_turn('right')
+       and pgq._try_lock('right')
     then
-        perform pgq._sweep_access();
+        perform pgq._gc_access();
     end if;
     -- After a restore or pg_upgrade: a dump has no privileges of row types.
     if exists (select from pgq.queue_right)
        and exists (select from pg_type t
                    where t.typnamespace = 'pgq'::regnamespace and t.typtype = 'c'
                      and has_type_privilege('public', t.oid, 'usage'))
-       and pgq._try_turn('right')
+       and pgq._try_lock('right')
     then
         perform pgq._close_types();
     end if;

@@ -477,7 +477,7 @@ def test_the_complement_matches_just_what_the_filter_does_not(
 
 @compared
 @given(case=cases(), lane=st.sets(keys, max_size=2))
-def test_a_weakened_filter_keeps_every_match(
+def test_a_projected_filter_keeps_every_match(
     db: psycopg.Connection[Any], case: tuple[Any, list[Message]], lane: set[str]
 ) -> None:
     document, [message, *_] = case
@@ -486,7 +486,7 @@ def test_a_weakened_filter_keeps_every_match(
         """
         select w.final, pgq._filter_scope(w.tree),
             jsonb_path_match(%s::jsonb, pgq._filter_path(w.tree), '{}', true)
-        from pgq._filter_weaken(pgq._filter_parse(%s::jsonb), %s::text[]) as w
+        from pgq._filter_project(pgq._filter_parse(%s::jsonb), %s::text[]) as w
         """,
         [
             as_json({k: v for k, v in message.headers.items() if k in lane}),

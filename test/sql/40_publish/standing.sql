@@ -189,7 +189,7 @@ select is((select count(*) from delivered d join pgq.queue q using (queue_id) wh
 select is((select fields from pgq.route where topic = 'many'), null, 'each of them');
 update pgq.binding set filter = '{"$unknown": 1}'
 where queue_id = (select queue_id from pgq.queue where name = 'v15');
-select pg_temp.limit('tidy_anchors', 390);
+select pg_temp.limit('gc_anchors', 390);
 select ok(pgq._maintain(), 'maintain() begins to make them again');
 select pgq._maintain();
 select is((select count(*) from pgq.binding b where b.pattern = 'many' and b.anchors > 0

@@ -12,7 +12,7 @@ language sql volatile as $$
     where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'r'
       -- These do not grow with the messages.
       and c.oid not in ('pgq.queue'::regclass, 'pgq.binding'::regclass, 'pgq.routing'::regclass,
-                        'pgq.route'::regclass, 'pgq.era'::regclass, 'pgq.turn'::regclass,
+                        'pgq.route'::regclass, 'pgq.era'::regclass, 'pgq.mutex'::regclass,
                         'pgq.archive'::regclass, 'pgq.filter'::regclass,
                         'pgq.stream'::regclass, 'pgq.writer'::regclass)
 $$;

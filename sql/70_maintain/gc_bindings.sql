@@ -1,5 +1,5 @@
 -- Adds up how often subscriptions matched, and counts it as traffic of their queues.
-create or replace function pgq._tidy_bindings(most int) returns int
+create or replace function pgq._gc_bindings(most int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -27,4 +27,4 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq._tidy_bindings(int) is 'Adds up the statistics of subscriptions.';
+comment on function pgq._gc_bindings(int) is 'Adds up the statistics of subscriptions.';

@@ -1,5 +1,5 @@
 -- Adds up the statistics of filters, and forgets filters that nobody has used for a day.
-create or replace function pgq._tidy_filters(now timestamptz, most int) returns int
+create or replace function pgq._gc_filters(now timestamptz, most int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -20,10 +20,10 @@ begin
     select count(*)::int into v_count from gone;
 
     delete from pgq.filter f
-    where f.created_at < _tidy_filters.now - interval '1 day'
+    where f.created_at < _gc_filters.now - interval '1 day'
       and not exists (
           select from pgq.filter_hit h
-          where h.filter_id = f.filter_id and h.used_at > _tidy_filters.now - interval '1 day');
+          where h.filter_id = f.filter_id and h.used_at > _gc_filters.now - interval '1 day');
     -- What forgotten filters have done still counts for their queue: under number 0.
     with gone as (
         delete from pgq.filter_hit h
@@ -48,5 +48,5 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq._tidy_filters(timestamptz, int) is
+comment on function pgq._gc_filters(timestamptz, int) is
     'Adds up the statistics of filters and forgets unused ones.';

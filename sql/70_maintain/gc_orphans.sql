@@ -1,5 +1,5 @@
 -- Removes what transactions that did not know of a drop_queue yet have left behind.
-create or replace function pgq._sweep_orphans() returns void
+create or replace function pgq._gc_orphans() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -52,8 +52,8 @@ begin
         where i.queue_id is not null
           and not exists (select from pgq.queue q where q.queue_id = i.queue_id)
     loop
-        perform pgq._sweep_queue(v_queue_id);
+        perform pgq._gc_queue(v_queue_id);
     end loop;
 end
 $$;
-comment on function pgq._sweep_orphans() is 'Removes what belonged to queues that are gone.';
+comment on function pgq._gc_orphans() is 'Removes what belonged to queues that are gone.';

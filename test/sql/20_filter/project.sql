@@ -4,7 +4,7 @@ select plan(26);
 
 create function pg_temp.weak(filter jsonb, keys text[]) returns text language sql as $$
     select w.tree::text || case when w.final then ' final' else '' end
-    from pgq._filter_weaken(pgq._filter_parse(filter), keys) as w
+    from pgq._filter_project(pgq._filter_parse(filter), keys) as w
 $$;
 create function pg_temp.same(filter jsonb, keys text[], weaker jsonb, is_final boolean, why text)
 returns text language sql as $$
@@ -42,7 +42,7 @@ select pg_temp.same('{"a": {"$elemMatch": {"b": 1}}, "payload.x": 1}', '{a}',
     '{"a": {"$elemMatch": {"b": 1}}}', false, 'the fields of an element belong to its key');
 select is(
     (select jsonb_path_match('{}', pgq._filter_path(w.tree), '{}', true)
-        from pgq._filter_weaken(pgq._filter_parse('{"a": {"$exists": false}, "b": 1}'),
+        from pgq._filter_project(pgq._filter_parse('{"a": {"$exists": false}, "b": 1}'),
             '{a}') as w),
     true, 'a missing key is missing in the weaker filter, too');
 

@@ -1,6 +1,6 @@
 -- Makes the anchors that a restored dump does not have. Until then the filters are tested on every
 -- message.
-create or replace function pgq._tidy_anchors(most int) returns int
+create or replace function pgq._gc_anchors(most int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -29,4 +29,4 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq._tidy_anchors(int) is 'Makes anchors that a restore has left out.';
+comment on function pgq._gc_anchors(int) is 'Makes anchors that a restore has left out.';

@@ -1,6 +1,6 @@
 -- Removes token buckets that are full, and the locks of lanes of which nothing is leased: a lane
 -- that has none gets it again. Skips what claims have locked.
-create or replace function pgq._tidy_flow(now timestamptz) returns void
+create or replace function pgq._gc_flow(now timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -8,7 +8,7 @@ begin
     delete from pgq.flow f
     where f.ctid = any (array(
         select b.ctid from pgq.flow b
-        where case when b.full_at > 'epoch' then b.full_at <= _tidy_flow.now
+        where case when b.full_at > 'epoch' then b.full_at <= _gc_flow.now
               else b.lane not between pgq._shard_lane(0) and pgq._shard_lane(15)
                    and not exists (select from pgq.lease l
                                    where l.queue_id = b.queue_id and l.flow = b.lane)
@@ -19,5 +19,5 @@ begin
         for update skip locked));
 end
 $$;
-comment on function pgq._tidy_flow(timestamptz) is
+comment on function pgq._gc_flow(timestamptz) is
     'Removes token buckets that are full, and locks of lanes that nobody needs.';

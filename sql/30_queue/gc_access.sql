@@ -1,6 +1,6 @@
 -- Takes away the rights to queues that are gone, and the privileges that roles need no more. The
--- caller has the turn "right".
-create or replace function pgq._sweep_access() returns void
+-- caller holds the lock "right".
+create or replace function pgq._gc_access() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -16,5 +16,5 @@ begin
     perform pgq._set_access(r) from unnest(v_roles) r;
 end
 $$;
-comment on function pgq._sweep_access() is
+comment on function pgq._gc_access() is
     'Takes away the rights to queues that are gone, and their privileges.';

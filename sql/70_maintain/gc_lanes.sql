@@ -5,7 +5,7 @@
 -- A lane must not go while a publisher that has looked it up is still to insert its row. So it is
 -- first hidden from publishers; a later call notes its own transaction (_mark_lanes), and a call
 -- after all older ones have ended removes the lane, unless one of them did use it.
-create or replace function pgq._tidy_lanes(queue pgq.queue) returns boolean
+create or replace function pgq._gc_lanes(queue pgq.queue) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -71,5 +71,5 @@ begin
     return v_done > 0;
 end
 $$;
-comment on function pgq._tidy_lanes(pgq.queue) is
+comment on function pgq._gc_lanes(pgq.queue) is
     'Removes lanes that are no longer used, and sorts messages into lanes.';

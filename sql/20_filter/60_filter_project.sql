@@ -1,6 +1,6 @@
 -- Projects a filter to these fields: what fails the result cannot match the tree. final says that
 -- nothing was given up, so that whatever passes it does match.
-create or replace function pgq._filter_weaken(
+create or replace function pgq._filter_project(
     inout tree jsonb, keys text[], negated boolean default false, prefix text default null,
     out final boolean)
 language plpgsql immutable parallel safe
@@ -17,11 +17,11 @@ begin
         tree := case when negated then pgq._filter_negate(tree) else tree end;
     elsif v_operator = 'not' then
         select w.tree, w.final into tree, final
-        from pgq._filter_weaken(tree -> 'of', keys, not negated, prefix) as w;
+        from pgq._filter_project(tree -> 'of', keys, not negated, prefix) as w;
     elsif v_operator in ('and', 'or') then
         for v_child in select jsonb_array_elements(tree -> 'of') loop
             select w.tree, w.final into v_part
-            from pgq._filter_weaken(v_child, keys, negated, prefix) as w;
+            from pgq._filter_project(v_child, keys, negated, prefix) as w;
             v_parts := v_parts || v_part.tree;
             final := final and v_part.final;
         end loop;
@@ -30,7 +30,7 @@ begin
     elsif v_operator = 'each' then
         -- Conditions on one object. Their complement is only known if nothing is given up.
         select w.tree, w.final into v_part
-        from pgq._filter_weaken(
+        from pgq._filter_project(
             tree -> 'value', keys, false, pgq._filter_field(tree, prefix)) as w;
         final := v_part.final;
         tree := case
@@ -45,5 +45,5 @@ begin
     end if;
 end
 $$;
-comment on function pgq._filter_weaken(jsonb, text[], boolean, text) is
+comment on function pgq._filter_project(jsonb, text[], boolean, text) is
     'Projects a syntax tree to the given fields; final if nothing was given up.';
