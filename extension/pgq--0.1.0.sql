@@ -4585,13 +4585,19 @@ $pgq_script$;
 -- Tokens of leases. A token starts with the second in which its lease ends, so that the primary
 -- index finds expired leases: 30 bits of seconds since 2025, 23 bits of a sequence, together exact
 -- in a JavaScript number. The last 2^20 seconds of that range belong to leases without an end. From
--- 2058 on all leases begin with the second before these; adding 2^23 gives the end of a second also
--- then.
+-- 2058 on all leases begin with the second before these; _lease_second_end is right also then.
 create or replace function pgq._lease_second(moment timestamptz) returns bigint
 language sql stable parallel safe
 return least(greatest(floor(date_part('epoch', moment) - 1735689600), 0), 1072693247)::bigint << 23;
 comment on function pgq._lease_second(timestamptz) is
     'The first lease token of the second of that moment.';
+
+-- Leases that have ended by that moment have tokens below this one.
+create or replace function pgq._lease_second_end(moment timestamptz) returns bigint
+language sql stable parallel safe
+return pgq._lease_second(moment) + (1::bigint << 23);
+comment on function pgq._lease_second_end(timestamptz) is
+    'The first lease token after the second of that moment.';
 
 create or replace function pgq._lease_token(until timestamptz) returns bigint
 language plpgsql volatile
@@ -11112,7 +11118,7 @@ begin
     for v_lease in
         select l.* from pgq.lease l
         where l.lease_id >= coalesce(_take_back.lease, 0)
-          and l.lease_id < pgq._lease_second(now) + 8388608
+          and l.lease_id < pgq._lease_second_end(now)
           and l.queue_id = queue.queue_id and l.until <= now
         order by l.lease_id, l.part limit "rows" for update skip locked
     loop
@@ -11186,7 +11192,7 @@ declare
 begin
     select exists (select from pgq.lease l
                    where l.lease_id >= coalesce(lease, 0)
-                     and l.lease_id < pgq._lease_second(now) + 8388608
+                     and l.lease_id < pgq._lease_second_end(now)
                      and l.queue_id = queue.queue_id and l.until <= now) as ended,
            exists (select from pgq.scheduled s
                    where s.queue_id = queue.queue_id and s.due_at <= now
@@ -11241,7 +11247,7 @@ begin
     low.upkeep := v_tick;
     select (select l.lease_id from pgq.lease l
             where l.lease_id >= coalesce(low.lease, 0) and l.queue_id = queue.queue_id
-              and l.lease_id < pgq._lease_second(now) + 8388608
+              and l.lease_id < pgq._lease_second_end(now)
             order by l.lease_id limit 1) as lease,
            (select s.due_at from pgq.scheduled s
             where s.queue_id = queue.queue_id and s.due_at >= coalesce(low.due, '-infinity')

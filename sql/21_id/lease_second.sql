@@ -1,13 +1,19 @@
 -- Tokens of leases. A token starts with the second in which its lease ends, so that the primary
 -- index finds expired leases: 30 bits of seconds since 2025, 23 bits of a sequence, together exact
 -- in a JavaScript number. The last 2^20 seconds of that range belong to leases without an end. From
--- 2058 on all leases begin with the second before these; adding 2^23 gives the end of a second also
--- then.
+-- 2058 on all leases begin with the second before these; _lease_second_end is right also then.
 create or replace function pgq._lease_second(moment timestamptz) returns bigint
 language sql stable parallel safe
 return least(greatest(floor(date_part('epoch', moment) - 1735689600), 0), 1072693247)::bigint << 23;
 comment on function pgq._lease_second(timestamptz) is
     'The first lease token of the second of that moment.';
+
+-- Leases that have ended by that moment have tokens below this one.
+create or replace function pgq._lease_second_end(moment timestamptz) returns bigint
+language sql stable parallel safe
+return pgq._lease_second(moment) + (1::bigint << 23);
+comment on function pgq._lease_second_end(timestamptz) is
+    'The first lease token after the second of that moment.';
 
 create or replace function pgq._lease_token(until timestamptz) returns bigint
 language plpgsql volatile

@@ -18,7 +18,7 @@ begin
     for v_lease in
         select l.* from pgq.lease l
         where l.lease_id >= coalesce(_take_back.lease, 0)
-          and l.lease_id < pgq._lease_second(now) + 8388608
+          and l.lease_id < pgq._lease_second_end(now)
           and l.queue_id = queue.queue_id and l.until <= now
         order by l.lease_id, l.part limit "rows" for update skip locked
     loop

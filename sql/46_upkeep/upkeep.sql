@@ -15,7 +15,7 @@ declare
 begin
     select exists (select from pgq.lease l
                    where l.lease_id >= coalesce(lease, 0)
-                     and l.lease_id < pgq._lease_second(now) + 8388608
+                     and l.lease_id < pgq._lease_second_end(now)
                      and l.queue_id = queue.queue_id and l.until <= now) as ended,
            exists (select from pgq.scheduled s
                    where s.queue_id = queue.queue_id and s.due_at <= now
@@ -70,7 +70,7 @@ begin
     low.upkeep := v_tick;
     select (select l.lease_id from pgq.lease l
             where l.lease_id >= coalesce(low.lease, 0) and l.queue_id = queue.queue_id
-              and l.lease_id < pgq._lease_second(now) + 8388608
+              and l.lease_id < pgq._lease_second_end(now)
             order by l.lease_id limit 1) as lease,
            (select s.due_at from pgq.scheduled s
             where s.queue_id = queue.queue_id and s.due_at >= coalesce(low.due, '-infinity')
