@@ -634,6 +634,15 @@ create type pgq._claim as (
 comment on type pgq._claim is 'A claim that is being carried out.';
 revoke all on type pgq._claim from public;
 
+-- The lease that a fast path of claim has written: what reading its messages needs.
+create type pgq._fast_lease as (
+    size    int,             -- null: nothing was taken
+    attempt int,
+    ids     int8multirange
+);
+comment on type pgq._fast_lease is 'A lease of one row that was just written.';
+revoke all on type pgq._fast_lease from public;
+
 -- The low watermark of a queue: no ready row before rank that the snapshot could see can be
 -- claimed. New rows are found by their transaction, so that no claim has to walk over rows that
 -- were consumed before but cannot be removed yet. The same for leases and scheduled rows, whose
@@ -5145,7 +5154,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/share_lock.sql
 
--- Takes a shared lock on a name until the transaction ends. Only exclusive locks (_lock) wait for it.
+-- Takes a shared lock on a name until the transaction ends. Only exclusive locks (_lock) wait for
+-- it.
 create or replace function pgq._share_lock(what text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -12284,9 +12294,9 @@ $pgq_script$;
 -- Takes up to n messages of a queue that match the filter, for the duration of a lease.
 --
 -- The low watermark says what the row at the head of the queue looks like. Most heads are taken by
--- one of three fast paths, each of which is one statement that deletes ready rows, writes the lease
--- and reads the messages: _take_row, _take_singles and _take_part. Everything else, and what they
--- leave alone, is done by pgq._claim.
+-- one of three fast paths, each of which is one statement that deletes ready rows and writes the
+-- lease: _take_row, _take_singles and _take_part. Everything else, and what they leave alone, is
+-- done by pgq._claim.
 create or replace function pgq.claim(
     topic text,
     filter jsonb default null,
@@ -12310,6 +12320,7 @@ declare
     v_until timestamptz;
     v_low pgq._low;
     v_lease_id bigint;
+    v_head pgq._fast_lease;
     v_taken pgq._taken;
     v_count int;
 begin
@@ -12348,21 +12359,20 @@ begin
             null;  -- the token of a long lease has to be compared with others: see _lease_token
         elsif v_low.size = n then
             v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
-            return query
-                select * from pgq._take_row(v_queue, v_low, n, v_lease_id, v_now, v_until);
+            v_head := pgq._take_row(v_queue, v_low, n, v_lease_id, v_now, v_until);
         elsif v_low.size = 1 then
             v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
-            return query
-                select * from pgq._take_singles(v_queue, v_low, n, v_lease_id, v_now, v_until);
+            v_head := pgq._take_singles(v_queue, v_low, n, v_lease_id, v_now, v_until);
         elsif v_low.size > n then
             v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
-            return query
-                select * from pgq._take_part(v_queue, v_low, n, v_lease_id, v_now, v_until);
+            v_head := pgq._take_part(v_queue, v_low, n, v_lease_id, v_now, v_until);
         end if;
-        get diagnostics v_count = row_count;
-        if v_lease_id is not null and v_count > 0 then
-            if v_count < n then
-                perform pgq._check_read(v_lease_id, v_count);
+        if v_head.size > 0 then
+            return query
+                select * from pgq._read_ids(v_lease_id, v_head.attempt, v_until, v_head.ids);
+            get diagnostics v_count = row_count;
+            if v_count < v_head.size then
+                perform pgq._refuse_missing(v_lease_id);
             end if;
             return;
         end if;
@@ -13535,60 +13545,57 @@ $pgq_script$;
 -- sql/50_claim/take_part.sql
 
 -- Fast path: the row at the head holds more than n messages. Batches that are claimed in smaller
--- batches make such heads. One statement takes the first n of them, puts the rest back, writes the
--- lease and reads the messages. Nothing changes, and nothing is returned, if the head is of
--- another kind, or if there may be late rows before it. By this path a claim of 10 out of a row of
--- 100 costs half as many instructions.
+-- batches make such heads. One statement takes the first n of them, puts the rest back and writes
+-- the lease. Nothing changes, and nothing is returned, if the head is of another kind, or if there
+-- may be late rows before it. By this path a claim of 10 out of a row of 100 costs half as many
+-- instructions.
 create or replace function pgq._take_part(
     queue pgq.queue, low pgq._low, n int, lease_id bigint, now timestamptz, until timestamptz
-) returns setof pgq.claimed
+) returns pgq._fast_lease
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_lease pgq._fast_lease;
 begin
-    return query
-        with taken as (
-            delete from pgq.ready r
-            where r.ctid = (
-                    select h.ctid from pgq.ready h
-                    where h.queue_id = queue.queue_id and h.rank >= low.rank
-                    order by h.rank limit 1 for update skip locked)
-              and r.size >= n
-              and (r.expires_at is null or r.expires_at > now)
-              and not exists (  -- by transaction: the order leaves no other index
-                  select from pgq.ready k
-                  where k.queue_id = queue.queue_id
-                    and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank
-                    order by k.xid offset 0)
-            returning r.lane_id, r.rank, r.attempt, r.size, r.expires_at, r.grouped, r.suspect,
-                      r.hash, r.unmatched_by, r.failures, r.ids, pgq._first_ids(r.ids, n) as took
-        ), rest as (
-            insert into pgq.ready (queue_id, lane_id, rank, attempt, size, xid, expires_at, grouped,
-                                   suspect, hash, unmatched_by, failures, ids)
-            select queue.queue_id, t.lane_id,
-                   pgq._rank_of(pgq._rank_class(t.rank), lower(t.ids - t.took)), t.attempt,
-                   t.size - n, pg_current_xact_id(), t.expires_at, t.grouped, t.suspect, t.hash,
-                   t.unmatched_by, t.failures, t.ids - t.took
-            from taken t
-            where t.size > n
-        ), leased as (
-            insert into pgq.lease as l (
-                lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal,
-                holder, client, key, failures, ids)
-            select _take_part.lease_id, now, _take_part.until, queue.queue_id, 0, t.attempt + 1, n,
-                   t.grouped, queue.journal = 'all',
-                   nullif(current_setting('application_name'), ''), inet_client_addr(), null,
-                   t.failures, t.took
-            from taken t
-            returning l.attempt, l.ids
-        )
-        select m.* from leased l
-        cross join lateral pgq._read_ids(
-            _take_part.lease_id, l.attempt, _take_part.until, l.ids) m;
+    with taken as (
+        delete from pgq.ready r
+        where r.ctid = (
+                select h.ctid from pgq.ready h
+                where h.queue_id = queue.queue_id and h.rank >= low.rank
+                order by h.rank limit 1 for update skip locked)
+          and r.size >= n
+          and (r.expires_at is null or r.expires_at > now)
+          and not exists (  -- by transaction: the order leaves no other index
+              select from pgq.ready k
+              where k.queue_id = queue.queue_id
+                and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank
+                order by k.xid offset 0)
+        returning r.lane_id, r.rank, r.attempt, r.size, r.expires_at, r.grouped, r.suspect,
+                  r.hash, r.unmatched_by, r.failures, r.ids, pgq._first_ids(r.ids, n) as took
+    ), rest as (
+        insert into pgq.ready (queue_id, lane_id, rank, attempt, size, xid, expires_at, grouped,
+                               suspect, hash, unmatched_by, failures, ids)
+        select queue.queue_id, t.lane_id,
+               pgq._rank_of(pgq._rank_class(t.rank), lower(t.ids - t.took)), t.attempt,
+               t.size - n, pg_current_xact_id(), t.expires_at, t.grouped, t.suspect, t.hash,
+               t.unmatched_by, t.failures, t.ids - t.took
+        from taken t
+        where t.size > n
+    )
+    insert into pgq.lease as l (
+        lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
+        client, key, failures, ids)
+    select _take_part.lease_id, now, _take_part.until, queue.queue_id, 0, t.attempt + 1, n,
+           t.grouped, queue.journal = 'all', nullif(current_setting('application_name'), ''),
+           inet_client_addr(), null, t.failures, t.took
+    from taken t
+    returning l.size, l.attempt, l.ids into v_lease;
     -- A claim that has skipped the row meanwhile may have gone to sleep.
-    if found and exists (select from pgq.waiter) then
+    if v_lease.size > 0 and exists (select from pgq.waiter) then
         perform pgq._wake(queue.queue_id);
     end if;
+    return v_lease;
 end
 $$;
 comment on function pgq._take_part(
@@ -13598,46 +13605,42 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_row.sql
 
--- Fast path: the row at the head holds just what is wanted. One statement deletes it, writes the
--- lease and reads the messages. Nothing changes, and nothing is returned, if the head is of another
--- kind, or if there may be late rows before it. By _take_part, which can put a rest back, such a
--- claim costs a sixth more.
+-- Fast path: the row at the head holds just what is wanted. One statement deletes it and writes the
+-- lease. Nothing changes, and nothing is returned, if the head is of another kind, or if there may
+-- be late rows before it. By _take_part, which can put a rest back, it would cost a sixth more.
 create or replace function pgq._take_row(
     queue pgq.queue, low pgq._low, n int, lease_id bigint, now timestamptz, until timestamptz
-) returns setof pgq.claimed
+) returns pgq._fast_lease
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_lease pgq._fast_lease;
 begin
-    return query
-        with taken as (
-            delete from pgq.ready r
-            where r.ctid = (
-                    select h.ctid from pgq.ready h
-                    where h.queue_id = queue.queue_id and h.rank >= low.rank
-                    order by h.rank limit 1 for update skip locked)
-              and (r.size = n or r.suspect and r.size < n)
-              and (r.expires_at is null or r.expires_at > now)
-              and not exists (  -- by transaction: the order leaves no other index
-                  select from pgq.ready k
-                  where k.queue_id = queue.queue_id
-                    and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank
-                    order by k.xid offset 0)
-            returning r.attempt, r.size, r.grouped, r.failures, r.ids
-        ), leased as (
-            -- All columns in their order: skips a projection node.
-            insert into pgq.lease as l (
-                lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal,
-                holder, client, key, failures, ids)
-            select _take_row.lease_id, now, _take_row.until, queue.queue_id, 0, t.attempt + 1,
-                   t.size, t.grouped, queue.journal = 'all',
-                   nullif(current_setting('application_name'), ''), inet_client_addr(), null,
-                   t.failures, t.ids
-            from taken t
-            returning l.attempt, l.ids
-        )
-        select m.* from leased l
-        cross join lateral pgq._read_ids(_take_row.lease_id, l.attempt, _take_row.until, l.ids) m;
+    with taken as (
+        delete from pgq.ready r
+        where r.ctid = (
+                select h.ctid from pgq.ready h
+                where h.queue_id = queue.queue_id and h.rank >= low.rank
+                order by h.rank limit 1 for update skip locked)
+          and (r.size = n or r.suspect and r.size < n)
+          and (r.expires_at is null or r.expires_at > now)
+          and not exists (  -- by transaction: the order leaves no other index
+              select from pgq.ready k
+              where k.queue_id = queue.queue_id
+                and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank
+                order by k.xid offset 0)
+        returning r.attempt, r.size, r.grouped, r.failures, r.ids
+    )
+    insert into pgq.lease as l (
+        lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
+        client, key, failures, ids)
+    select _take_row.lease_id, now, _take_row.until, queue.queue_id, 0, t.attempt + 1, t.size,
+           t.grouped, queue.journal = 'all', nullif(current_setting('application_name'), ''),
+           inet_client_addr(), null, t.failures, t.ids
+    from taken t
+    returning l.size, l.attempt, l.ids into v_lease;
+    return v_lease;
 end
 $$;
 comment on function pgq._take_row(
@@ -13833,54 +13836,52 @@ $pgq_script$;
 -- sql/50_claim/take_singles.sql
 
 -- Fast path: rows of one message each, all for their first delivery. Publishing one by one makes
--- them. One statement deletes up to n of them, writes the lease and reads the messages. Nothing
--- changes, and nothing is returned, if one of the rows is of another kind, or if there may be late
--- rows before them. Without this path a claim of 10 or 100 such rows costs half as much again.
+-- them. One statement deletes up to n of them and writes the lease. Nothing changes, and nothing is
+-- returned, if one of the rows is of another kind, or if there may be late rows before them.
+-- Without this path a claim of 10 or 100 such rows costs half as much again.
 create or replace function pgq._take_singles(
     queue pgq.queue, low pgq._low, n int, lease_id bigint, now timestamptz, until timestamptz
-) returns setof pgq.claimed
+) returns pgq._fast_lease
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_lease pgq._fast_lease;
 begin
-    return query
-        with head as materialized (
-            select r.ctid as place, r.rank, r.attempt, r.size, r.expires_at, r.grouped, r.suspect,
-                   r.failures, r.ids
-            from pgq.ready r
-            where r.queue_id = queue.queue_id and r.rank >= low.rank
-              and not exists (  -- by transaction: the order leaves no other index
-                  select from pgq.ready k
-                  where k.queue_id = queue.queue_id
-                    and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank
-                    order by k.xid offset 0)
-            order by r.rank limit n for update skip locked
-        ), alike as materialized (
-            select array_agg(h.place) as places, count(*)::int as size,
-                   bool_or(h.grouped) as grouped, pgq._rank_id(min(h.rank)) as first,
-                   max(h.rank) - min(h.rank) + 1 as span
-            from head h
-            having bool_and(h.size = 1 and h.attempt = 0 and h.failures is null and not h.suspect
-                            and (h.expires_at is null or h.expires_at > now))
-               and bool_and(h.grouped) = bool_or(h.grouped)
-               and pgq._rank_class(min(h.rank)) = pgq._rank_class(max(h.rank))
-        ), gone as (
-            delete from pgq.ready r where r.ctid = any ((select a.places from alike a)::tid[])
-        ), leased as (
-            insert into pgq.lease as l (
-                lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal,
-                holder, client, key, failures, ids)
-            select _take_singles.lease_id, now, _take_singles.until, queue.queue_id, 0, 1, a.size,
-                   a.grouped, queue.journal = 'all',
-                   nullif(current_setting('application_name'), ''), inet_client_addr(), null, null,
-                   case when a.span = a.size
-                   then int8multirange(int8range(a.first, a.first + a.size))
-                   else (select range_agg(h.ids) from head h) end
-            from alike a
-            returning l.ids
-        )
-        select m.* from leased l
-        cross join lateral pgq._read_ids(_take_singles.lease_id, 1, _take_singles.until, l.ids) m;
+    with head as materialized (
+        select r.ctid as place, r.rank, r.attempt, r.size, r.expires_at, r.grouped, r.suspect,
+               r.failures, r.ids
+        from pgq.ready r
+        where r.queue_id = queue.queue_id and r.rank >= low.rank
+          and not exists (  -- by transaction: the order leaves no other index
+              select from pgq.ready k
+              where k.queue_id = queue.queue_id
+                and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank
+                order by k.xid offset 0)
+        order by r.rank limit n for update skip locked
+    ), alike as materialized (
+        select array_agg(h.place) as places, count(*)::int as size,
+               bool_or(h.grouped) as grouped, pgq._rank_id(min(h.rank)) as first,
+               max(h.rank) - min(h.rank) + 1 as span
+        from head h
+        having bool_and(h.size = 1 and h.attempt = 0 and h.failures is null and not h.suspect
+                        and (h.expires_at is null or h.expires_at > now))
+           and bool_and(h.grouped) = bool_or(h.grouped)
+           and pgq._rank_class(min(h.rank)) = pgq._rank_class(max(h.rank))
+    ), gone as (
+        delete from pgq.ready r where r.ctid = any ((select a.places from alike a)::tid[])
+    )
+    insert into pgq.lease as l (
+        lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
+        client, key, failures, ids)
+    select _take_singles.lease_id, now, _take_singles.until, queue.queue_id, 0, 1, a.size,
+           a.grouped, queue.journal = 'all', nullif(current_setting('application_name'), ''),
+           inet_client_addr(), null, null,
+           case when a.span = a.size then int8multirange(int8range(a.first, a.first + a.size))
+           else (select range_agg(h.ids) from head h) end
+    from alike a
+    returning l.size, l.attempt, l.ids into v_lease;
+    return v_lease;
 end
 $$;
 comment on function pgq._take_singles(
@@ -16846,7 +16847,8 @@ begin
             order by 1 desc limit 100
         ) f
         cross join lateral pgq._filter_fields(f.tree) k (key)
-        where exists (select from pgq._filter_project(f.tree, array[k.key]) w where w.tree <> 'true')
+        where exists (
+            select from pgq._filter_project(f.tree, array[k.key]) w where w.tree <> 'true')
         group by 1;
 end
 $$;

@@ -35,6 +35,15 @@ create type pgq._claim as (
 comment on type pgq._claim is 'A claim that is being carried out.';
 revoke all on type pgq._claim from public;
 
+-- The lease that a fast path of claim has written: what reading its messages needs.
+create type pgq._fast_lease as (
+    size    int,             -- null: nothing was taken
+    attempt int,
+    ids     int8multirange
+);
+comment on type pgq._fast_lease is 'A lease of one row that was just written.';
+revoke all on type pgq._fast_lease from public;
+
 -- The low watermark of a queue: no ready row before rank that the snapshot could see can be
 -- claimed. New rows are found by their transaction, so that no claim has to walk over rows that
 -- were consumed before but cannot be removed yet. The same for leases and scheduled rows, whose

@@ -1,4 +1,5 @@
--- Takes a shared lock on a name until the transaction ends. Only exclusive locks (_lock) wait for it.
+-- Takes a shared lock on a name until the transaction ends. Only exclusive locks (_lock) wait for
+-- it.
 create or replace function pgq._share_lock(what text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

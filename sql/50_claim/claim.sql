@@ -1,9 +1,9 @@
 -- Takes up to n messages of a queue that match the filter, for the duration of a lease.
 --
 -- The low watermark says what the row at the head of the queue looks like. Most heads are taken by
--- one of three fast paths, each of which is one statement that deletes ready rows, writes the lease
--- and reads the messages: _take_row, _take_singles and _take_part. Everything else, and what they
--- leave alone, is done by pgq._claim.
+-- one of three fast paths, each of which is one statement that deletes ready rows and writes the
+-- lease: _take_row, _take_singles and _take_part. Everything else, and what they leave alone, is
+-- done by pgq._claim.
 create or replace function pgq.claim(
     topic text,
     filter jsonb default null,
@@ -23,6 +23,7 @@ declare
     v_until timestamptz;
     v_low pgq._low;
     v_lease_id bigint;
+    v_head pgq._fast_lease;
     v_taken pgq._taken;
     v_count int;
 begin
@@ -61,21 +62,20 @@ begin
             null;  -- the token of a long lease has to be compared with others: see _lease_token
         elsif v_low.size = n then
             v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
-            return query
-                select * from pgq._take_row(v_queue, v_low, n, v_lease_id, v_now, v_until);
+            v_head := pgq._take_row(v_queue, v_low, n, v_lease_id, v_now, v_until);
         elsif v_low.size = 1 then
             v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
-            return query
-                select * from pgq._take_singles(v_queue, v_low, n, v_lease_id, v_now, v_until);
+            v_head := pgq._take_singles(v_queue, v_low, n, v_lease_id, v_now, v_until);
         elsif v_low.size > n then
             v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
-            return query
-                select * from pgq._take_part(v_queue, v_low, n, v_lease_id, v_now, v_until);
+            v_head := pgq._take_part(v_queue, v_low, n, v_lease_id, v_now, v_until);
         end if;
-        get diagnostics v_count = row_count;
-        if v_lease_id is not null and v_count > 0 then
-            if v_count < n then
-                perform pgq._check_read(v_lease_id, v_count);
+        if v_head.size > 0 then
+            return query
+                select * from pgq._read_ids(v_lease_id, v_head.attempt, v_until, v_head.ids);
+            get diagnostics v_count = row_count;
+            if v_count < v_head.size then
+                perform pgq._refuse_missing(v_lease_id);
             end if;
             return;
         end if;

@@ -44,7 +44,8 @@ begin
             order by 1 desc limit 100
         ) f
         cross join lateral pgq._filter_fields(f.tree) k (key)
-        where exists (select from pgq._filter_project(f.tree, array[k.key]) w where w.tree <> 'true')
+        where exists (
+            select from pgq._filter_project(f.tree, array[k.key]) w where w.tree <> 'true')
         group by 1;
 end
 $$;
