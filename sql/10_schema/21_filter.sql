@@ -6,6 +6,7 @@ create table pgq.filter (
     lane_keys  text[],
     scope      text not null,
     path       jsonpath not null,
+    equal      jsonb,
     lane_path  jsonpath,
     lane_final boolean not null,
     lane_hashes int[],
@@ -17,6 +18,9 @@ create index filter_queue_idx on pgq.filter (queue_id);
 comment on table pgq.filter is 'Compiled filters, found by the hash of their document.';
 comment on column pgq.filter.queue_id is
     'The queue that used it first: a queue may keep a limited number. Others may use it too.';
+comment on column pgq.filter.equal is
+    'The headers that it asks to be equal, if it asks for nothing else. Claims test headers @> '
+    'equal then.';
 comment on column pgq.filter.lane_keys is 'The lane keys that it was projected to.';
 comment on column pgq.filter.lane_path is
     'The filter projected to the lane keys that are not hashed.';

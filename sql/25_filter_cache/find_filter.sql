@@ -19,6 +19,7 @@ begin
         v_filter.lane_keys := lane_keys;
         v_filter.scope := pgq._filter_scope(v_tree);
         v_filter.path := pgq._filter_path(v_tree);
+        v_filter.equal := pgq._filter_equal(v_tree);
         v_filter.lane_final := false;
         if lane_keys is not null then
             select pgq._filter_path(w.tree, 'message'), w.final

@@ -12,11 +12,11 @@ begin
         select count(*) < pgq._limit('filters') from pgq.filter f
         where f.queue_id = queue.queue_id)
     then
-        insert into pgq.filter (queue_id, hash, document, lane_keys, scope, path, lane_path,
-                                lane_final, lane_hashes)
+        insert into pgq.filter (queue_id, hash, document, lane_keys, scope, path, equal,
+                                lane_path, lane_final, lane_hashes)
         values (queue.queue_id, v_filter.hash, v_filter.document, v_filter.lane_keys,
-                v_filter.scope, v_filter.path, v_filter.lane_path, v_filter.lane_final,
-                v_filter.lane_hashes)
+                v_filter.scope, v_filter.path, v_filter.equal, v_filter.lane_path,
+                v_filter.lane_final, v_filter.lane_hashes)
         returning * into v_filter;
     end if;
     return v_filter;

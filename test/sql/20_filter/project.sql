@@ -1,4 +1,4 @@
--- The weaker filter that looks at some headers only, and what a tree reads.
+-- A filter projected to some headers, and what a tree reads.
 begin;
 select plan(26);
 
