@@ -35,9 +35,9 @@ begin
         execute $pgq_script$
 -- sql/01_lock.sql
 
--- Opens every upgrade: takes what it needs exclusively at once, or nothing. An upgrade that waited
--- for one thing and held another would end in a deadlock with whoever has them in another order;
--- this one lets go after a tenth of a second, so nobody waits for it for longer than that.
+-- Start of every upgrade: takes all exclusive locks at once, or none. An upgrade that held one lock
+-- and waited for another would deadlock with a session that takes them in another order. This one
+-- releases its locks after a tenth of a second, so that no session waits for it longer.
 do $$
 declare
     v_timeout text := pg_catalog.current_setting('lock_timeout');
@@ -47,7 +47,7 @@ begin
     loop
         begin
             perform pg_catalog.set_config('lock_timeout', '100ms', true);
-            -- For the trigger, and for the views: resetting what is not set only locks them.
+            -- For the trigger, and for the views: to reset an option that is not set only locks.
             lock table pgq.message in share row exclusive mode;
             for v_view in
                 select c.oid from pg_catalog.pg_class c
@@ -79,15 +79,15 @@ $pgq_script$;
 -- One page for a newcomer.
 --
 -- A message is an immutable row of pgq.message. A queue receives every message that one of its
--- bindings (topic pattern, filter) accepts. What a queue still has to deliver is not a status
--- column on a million rows: it is a handful of rows that each hold a SET OF MESSAGE IDS.
+-- bindings (topic pattern, filter) accepts. The state of messages is not a status column on a
+-- million rows: a queue has a handful of rows that each hold a SET OF MESSAGE IDS.
 -- Publishing adds a set to pgq.ready, claiming moves ids from ready to pgq.lease, acknowledging
 -- subtracts them from the lease, failing moves them to pgq.scheduled or to pgq.letter.
 --
--- Laws that the code below relies on:
+-- Invariants that the code relies on:
 --   * An id of a queue is in at most one of ready, scheduled, lease, letter.
 --   * Every id inside a set is a message that exists in the log.
---   * A ready row is never updated: it is deleted, and what is left of it is inserted anew. After
+--   * A ready row is never updated: it is deleted, and the rest of it becomes a new row. After
 --     FOR UPDATE SKIP LOCKED an updated row could be newer than the statement's snapshot, and a
 --     DELETE by ctid would silently miss it; a deleted row simply vanishes.
 --   * Lock order: ready or scheduled rows, then lease rows, then everything else; rows of another
@@ -141,32 +141,32 @@ create table pgq.queue (
 comment on table pgq.queue is 'Queues and their policies. Written only by create, alter and drop.';
 comment on column pgq.queue.lane_keys is
     'Fields whose values sort messages into lanes, named as in filters. One of them may have any '
-    'number of values: # before its name says that these are hashed.';
+    'number of values: # before its name marks it as hashed.';
 comment on column pgq.queue.lanes_full is
     'The lane dictionary has reached its limit: messages with new values share the overflow lane.';
 comment on column pgq.queue.unlaned_rows is
     'Ready rows without a lane may remain from before the queue had lane keys.';
 comment on column pgq.queue.unlaned_xid is
-    'Publishers before this transaction may not know yet that the queue has lanes.';
+    'Publishing transactions before this one may not see yet that the queue has lanes.';
 comment on column pgq.queue.unlaned_rank is
     'Ready rows without a lane before this rank have been sorted into lanes.';
 comment on column pgq.queue.auto_lanes is
-    'maintain() chooses the lane keys by what filters test.';
+    'maintain() chooses the lane keys from the fields that filters test.';
 comment on column pgq.queue.lease is
-    'How long a claim holds its messages unless it says otherwise.';
+    'The lease duration of a claim that gives none.';
 comment on column pgq.queue.max_lease is
-    'How long a consumer may hold messages altogether, however often it extends the lease.';
+    'How long a consumer may hold messages in total, however often it extends the lease.';
 comment on column pgq.queue.max_attempts is 'Deliveries before a message becomes a dead letter.';
 comment on column pgq.queue.backoff is 'Delay before the first retry; doubles with every attempt.';
 comment on column pgq.queue.max_backoff is 'The longest delay before a retry.';
-comment on column pgq.queue.retention is 'How long the log keeps messages at least.';
+comment on column pgq.queue.retention is 'The log keeps messages for at least this long.';
 comment on column pgq.queue.dedup_window is
-    'How long a dedup key keeps a second message away from this queue.';
+    'How long the queue remembers a dedup key.';
 comment on column pgq.queue.dedup is
-    'What a second message with a dedup key does. keep: nothing, the first one stays. replace: it '
-    'replaces a first one that still waits. postpone: a first one that still waits is delivered at '
-    'the time of the second.';
-comment on column pgq.queue.on_expiry is 'Where messages go that expire undelivered.';
+    'The effect of a second message with the same dedup key. keep: none, the first one stays. '
+    'replace: it replaces a first one that still waits. postpone: a first one that still waits is '
+    'delivered at the time of the second.';
+comment on column pgq.queue.on_expiry is 'What becomes of messages that expire before delivery.';
 comment on column pgq.queue.on_dead is
     'A dead letter releases its ordering group, or blocks it until it is replayed or discarded.';
 comment on column pgq.queue.suggestions is
@@ -174,13 +174,13 @@ comment on column pgq.queue.suggestions is
 comment on column pgq.queue.set_size is
     'Most ids in one ready row: the granularity at which concurrent claims skip each other.';
 comment on column pgq.queue.journal is
-    'all: acknowledgements are recorded too; failures: only what went wrong.';
+    'all: the audit log records every event; failures: all but acks without a result.';
 comment on column pgq.queue.mode is 'queue: delivered by claim; archive: only kept in the log.';
 comment on column pgq.queue.paused is 'Claims return nothing while true.';
 comment on column pgq.queue.limited is
     'The queue has limits, or takes turns over its lanes: see pgq.queue_limit.';
 comment on column pgq.queue.channel is
-    'The channel on which its consumers are notified. It is random: every role can listen.';
+    'The channel that notifies its consumers. It is random, because every role can LISTEN.';
 comment on column pgq.queue.secret is
     'Signs the low watermark that a session keeps in a setting. No role but the owner can read it.';
 revoke all on table pgq.queue from public;
@@ -212,18 +212,18 @@ comment on column pgq.binding.pattern is 'A topic, or AMQP words: * is one word,
 comment on column pgq.binding.regex is
     'The pattern as a regular expression; null for a plain topic.';
 comment on column pgq.binding.filter is 'The filter document; null receives everything.';
-comment on column pgq.binding.scope is 'What the compiled filter looks at.';
+comment on column pgq.binding.scope is 'The part of a message that the compiled filter reads.';
 comment on column pgq.binding.path is 'The compiled filter.';
 comment on column pgq.binding.counted is
-    'Matches are counted; not those of a queue with its own topic, which would only cost time.';
+    'Matches are counted. False for the topic of the queue''s own name: a count would cost time.';
 comment on column pgq.binding.pending is
-    'A role wants what the log has since a time or an id: maintain() adds it and starts routing.';
+    'Not routed yet: maintain() adds the messages of the log since a time or an id, and starts.';
 comment on column pgq.binding.anchors is
     'How many rows of pgq.anchor the filter needs; 0: it is tested on every message.';
 revoke all on table pgq.binding from public;
 
--- Where a filter can be found by the values of a message. A message that has none of a filter's
--- anchors cannot match it. Derived from the filters: not in dumps, maintain() makes them again.
+-- Finds filters by the values of a message. A message that has none of a filter's anchors cannot
+-- match the filter. Derived from the filters: not in dumps, maintain() rebuilds them.
 create table pgq.anchor (
     binding_id int not null,
     number     int not null,
@@ -242,13 +242,13 @@ create index anchor_field_idx on pgq.anchor (field);
 create index anchor_place_idx on pgq.anchor (place) where place is not null;
 create index anchor_area_idx on pgq.anchor using gist (area) where area is not null;
 comment on table pgq.anchor is
-    'Conditions of the filters of subscriptions, one of which every matching message meets.';
+    'Indexed conditions of subscription filters: a match meets at least one of its filter''s.';
 comment on column pgq.anchor.field is 'Hash of the topic pattern, the scope and the path.';
 comment on column pgq.anchor.kind is
     'equal, prefix (of size characters), range, text range, there, missing,
     several (the field has more than one value).';
 comment on column pgq.anchor.place is 'Hash of the field and the value; null for a range.';
-comment on column pgq.anchor.area is 'The range as x; the field as y.';
+comment on column pgq.anchor.area is 'A box: the range on the x axis, the field on the y axis.';
 revoke all on table pgq.anchor from public;
 
 -- How publishing looks up one field of the filters of a topic.
@@ -265,7 +265,7 @@ create type pgq._field as (
     missing boolean,
     several boolean
 );
-comment on type pgq._field is 'A field that filters of a topic are found by.';
+comment on type pgq._field is 'A field by which publishing finds the filters of a topic.';
 revoke all on type pgq._field from public;
 
 -- Messages and bindings that they match; both arrays run in parallel.
@@ -276,9 +276,9 @@ create type pgq._hits as (
 comment on type pgq._hits is 'Messages and bindings that they match.';
 revoke all on type pgq._hits from public;
 
--- Publishing looks up its topic here, so that it costs one index probe whatever the number of
--- patterns. Rows of an older version are ignored and swept: nothing waits for anything when a
--- binding changes. Two publishers may learn the same topic at once; either row is right.
+-- Publishing looks up its topic here: one index probe, whatever the number of patterns. Rows of an
+-- older version are ignored, and deleted without waiting for locks, so that a change of bindings
+-- blocks nobody. Two publishers may store the same topic at once; both rows are right.
 create table pgq.route (
     topic        text not null,
     version      bigint not null,
@@ -292,19 +292,19 @@ create table pgq.route (
     replacing    boolean not null default false
 );
 create index route_topic_idx on pgq.route (topic, version);
-comment on table pgq.route is 'Learnt answers to: who receives this topic?';
-comment on column pgq.route.version is 'The routing version that the answer belongs to.';
+comment on table pgq.route is 'The routing cache: the queues that receive a topic.';
+comment on column pgq.route.version is 'The routing version that the row belongs to.';
 comment on column pgq.route.queue_ids is
-    'Queues that receive every message of the topic and are not counted: all with lanes, or none.';
+    'Queues that receive every message of the topic, uncounted. All of them have lanes, or none.';
 comment on column pgq.route.binding_ids is
-    'The bindings of the other queues that receive it, but for those that are found by anchors.';
+    'The bindings of the other queues that receive it, except those that are found by anchors.';
 comment on column pgq.route.receivers is
-    'All queues that receive messages of the topic and keep the first with a dedup key, also '
-    'archives. Empty where fields are looked up.';
+    'All queues with dedup = keep that receive messages of the topic, also archives. Empty if '
+    'fields are looked up.';
 comment on column pgq.route.laned is 'The queues of queue_ids have lanes.';
 comment on column pgq.route.replacing is
-    'A queue replaces or postpones by dedup key: messages are stored whatever the others have had.';
-comment on column pgq.route.windows is 'How long a dedup key counts for each of them.';
+    'A queue replaces or postpones by dedup key: messages are stored even if other queues know it.';
+comment on column pgq.route.windows is 'The dedup window of each of the receivers.';
 comment on column pgq.route.fields is
     'Fields whose values are looked up in pgq.anchor; null: no binding is found by anchors.';
 comment on column pgq.route.patterns is
@@ -312,8 +312,8 @@ comment on column pgq.route.patterns is
 revoke all on table pgq.route from public;
 
 -- Several rows, so that changes of bindings in open transactions do not wait for each other. Every
--- change adds 1 to one of them, and transactions commit one after the other: so the sum tells which
--- changes a snapshot sees.
+-- change adds 1 to one of them, and transactions commit one after the other: so the sum identifies
+-- the changes that a snapshot sees.
 create table pgq.routing (
     stripe  int not null,
     version int not null,
@@ -346,7 +346,7 @@ create table pgq.era (
     archived_at timestamptz,
     constraint era_pkey primary key (slot)
 );
-comment on table pgq.era is 'What each slot of the ring holds; a slot never used has no row.';
+comment on table pgq.era is 'The era in each slot of the ring. A slot never used has no row.';
 comment on column pgq.era.emptied_at is
     'When the slot was truncated; null while it holds messages.';
 comment on column pgq.era.closed_xid is
@@ -355,8 +355,8 @@ comment on column pgq.era.copied_xid is
     'The transaction after which no unfinished message was left in the era: it can be truncated '
     'when nobody reads with an older snapshot.';
 comment on column pgq.era.messages is
-    'How many messages pgq.archive_next has given to be copied.';
-comment on column pgq.era.checksum is 'What tells whether a copy of them is faithful.';
+    'How many messages pgq.archive_next has counted for the copy.';
+comment on column pgq.era.checksum is 'The checksum of these messages, to verify a copy.';
 comment on column pgq.era.archived_at is
     'When a copy of its messages was confirmed by pgq.archived.';
 revoke all on table pgq.era from public;
@@ -385,12 +385,12 @@ create table pgq.message (
     deliver_at     timestamptz,
     expires_at     timestamptz,
     published_at   timestamptz not null default now(),
-    -- Who inserts tells who it is, because nobody but the owner may write here: for the trigger.
+    -- Tells the trigger which role inserts: no role but the owner may write this column.
     publisher      text default current_user
 ) partition by list (era);
 
--- Each partition has a key of its own: dump and restore need it, and the ring makes one key over
--- all of them impossible (it would have to contain the era).
+-- Each partition has its own primary key, which dump and restore need. A primary key of the whole
+-- table is impossible: it would have to contain the era.
 create table pgq.message_0 partition of pgq.message (primary key (id)) for values in (0);
 create table pgq.message_1 partition of pgq.message (primary key (id)) for values in (1);
 create table pgq.message_2 partition of pgq.message (primary key (id)) for values in (2);
@@ -403,23 +403,23 @@ create index message_2_correlation_idx on pgq.message_2 (correlation_id)
     where correlation_id is not null;
 
 comment on table pgq.message is
-    'The log. Any INSERT or COPY here is a publish: a trigger routes what was inserted.';
-comment on column pgq.message.id is 'Given in publishing order, never reused.';
+    'The log. Any INSERT or COPY here is a publish: a trigger routes the new messages.';
+comment on column pgq.message.id is 'Assigned in publishing order, never reused.';
 comment on column pgq.message.era is 'The slot of the ring that stores the message.';
-comment on column pgq.message.topic is 'What the message is about: words separated by dots.';
-comment on column pgq.message.priority is 'Higher is delivered first; 0 unless said.';
+comment on column pgq.message.topic is 'The name that it was published to: words and dots.';
+comment on column pgq.message.priority is 'Higher is delivered first; 0 by default.';
 comment on column pgq.message.headers is 'An object of scalars, for filters and lanes.';
 comment on column pgq.message.payload is 'The message itself.';
 comment on column pgq.message.sender is 'Who sent it.';
-comment on column pgq.message.recipient is 'Whom it is for; null is everybody.';
+comment on column pgq.message.recipient is 'Whom it is addressed to; null: everybody.';
 comment on column pgq.message.reply_to is 'The topic on which the sender awaits an answer.';
-comment on column pgq.message.correlation_id is 'What ties an answer to its question.';
+comment on column pgq.message.correlation_id is 'Links an answer to its question.';
 comment on column pgq.message.group_key is 'Messages of one group are delivered in order.';
 comment on column pgq.message.dedup_key is
-    'A queue gets no second message of the topic with this key within its window.';
+    'A queue with dedup = keep gets no second message of the topic with this key in its window.';
 comment on column pgq.message.deliver_at is
-    'Not before this. A moment of infinity stores the message and delivers it to nobody.';
-comment on column pgq.message.expires_at is 'Not delivered after this.';
+    'The earliest delivery time. infinity: the message is stored and never delivered.';
+comment on column pgq.message.expires_at is 'The message is not delivered after this time.';
 comment on column pgq.message.published_at is 'When the publishing transaction began.';
 comment on column pgq.message.publisher is
     'The role that published it, which the sender cannot choose; null: the owner, by a function.';
@@ -444,11 +444,11 @@ create index lane_queue_idx on pgq.lane (queue_id, lane_id);
 comment on table pgq.lane is
     'The lane dictionary: which values the ready rows of a lane share.';
 comment on column pgq.lane.lane_keys is
-    'The keys the label was made from; a lane of other keys than its queue''s can hold anything.';
+    'The keys of the label. If the queue has other keys now, the lane can hold any message.';
 comment on column pgq.lane.label is
-    'The values in order, [] for a missing or a hashed one; null: mixed values.';
+    'The values in order, [] for a missing or a hashed one; null: the overflow lane.';
 comment on column pgq.lane.document is
-    'The same as a message: what filters are tested on.';
+    'The label as a message, for testing filters.';
 comment on column pgq.lane.idle is
     'Null: in use. 0: found empty, no longer given to publishers. Else: to be removed when all '
     'transactions before this one have ended.';
@@ -483,25 +483,25 @@ create index ready_expires_idx on pgq.ready (queue_id, expires_at)
 -- Where many rows have expired, claims find the others by this index: see _past_expired.
 create index ready_lasting_idx on pgq.ready (queue_id, rank) where expires_at is null;
 comment on table pgq.ready is
-    'What can be claimed: rows that are inserted and deleted, never updated.';
+    'Messages that can be claimed. Rows are inserted and deleted, never updated.';
 comment on column pgq.ready.lane_id is
     'The lane of all ids in the row; null: the queue has no lanes.';
 comment on column pgq.ready.rank is
-    'Delivery order, ascending: priority, then what was tried before, then the lowest id.';
+    'Delivery order, ascending: priority, then redeliveries, then the lowest id.';
 comment on column pgq.ready.attempt is 'Deliveries so far.';
 comment on column pgq.ready.size is 'How many ids the set holds.';
 comment on column pgq.ready.xid is
-    'The transaction that made the row: a claim finds by it what an earlier scan could not see.';
+    'The transaction that made the row: claims find rows by it that an earlier scan did not see.';
 comment on column pgq.ready.grouped is 'The row is the head of an ordering group.';
 comment on column pgq.ready.suspect is
-    'A lease of these ids has timed out: the row is delivered without any other.';
+    'A lease of these ids has timed out: the row is delivered alone.';
 comment on column pgq.ready.hash is
-    'Hash of the value that all ids have in the hashed lane key of their lane; 0: an array or an '
-    'object on the way; null: the lane has no such key.';
+    'Hash of the value that all ids have in the hashed lane key of their lane; 0: the value is '
+    'not a scalar; null: the lane has no such key.';
 comment on column pgq.ready.unmatched_by is
     'A filter that has tested every id of the row and matches none; null: not known.';
 comment on column pgq.ready.failures is
-    'What went wrong before: an array with an object per attempt.';
+    'Earlier failures: an array with an object per attempt.';
 revoke all on table pgq.ready from public;
 $pgq_script$;
         execute $pgq_script$
@@ -519,7 +519,7 @@ create table pgq.scheduled (
     autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off
 );
 create index scheduled_due_idx on pgq.scheduled (queue_id, due_at);
-comment on table pgq.scheduled is 'What becomes ready later: delayed messages and retries.';
+comment on table pgq.scheduled is 'Messages that become ready later: delayed ones and retries.';
 comment on column pgq.scheduled.attempt is 'Deliveries so far.';
 comment on column pgq.scheduled.grouped is 'The messages are heads of ordering groups.';
 revoke all on table pgq.scheduled from public;
@@ -529,14 +529,14 @@ $pgq_script$;
 
 create sequence pgq.lease_id maxvalue 6291455 cycle;
 comment on sequence pgq.lease_id is
-    'Tells leases of one row apart that end in the same second: the primary index does.';
+    'Numbers leases of one row that end in the same second. The unique index refuses duplicates.';
 revoke all on sequence pgq.lease_id from public;
 
--- A lease of several rows has no row that the index could compare with those of others. So its
--- numbers are never those of a lease of one row, and are looked up before they are given.
+-- The unique index cannot compare a lease of several rows with a lease of one row. So leases that
+-- may have several rows use numbers of their own, and each number is looked up before it is used.
 create sequence pgq.checked_lease_id minvalue 6291456 maxvalue 8388607 cycle;
 comment on sequence pgq.checked_lease_id is
-    'Tells leases apart that end in the same second and may have several rows, or are long.';
+    'Numbers leases that end in the same second and may have several rows, or are long.';
 revoke all on sequence pgq.checked_lease_id from public;
 
 create sequence pgq.endless_lease_id;
@@ -544,7 +544,7 @@ comment on sequence pgq.endless_lease_id is 'Numbers the leases that have no end
 revoke all on sequence pgq.endless_lease_id from public;
 
 -- The token begins with the second in which the lease was to end, so that its index finds expired
--- leases too. Without an index on until, claims are cheaper and extending one is HOT.
+-- leases too. Without an index on until, claims are cheaper and an extension is a HOT update.
 create table pgq.lease (
     lease_id   bigint not null,
     claimed_at timestamptz not null,
@@ -570,28 +570,28 @@ create table pgq.lease (
 );
 create unique index lease_id_idx on pgq.lease (lease_id, part) with (fillfactor = 100);
 create unique index lease_key_idx on pgq.lease (queue_id, key, part) where key is not null;
--- Only of limited queues. Without the size: an ack of a part stays HOT.
+-- Only for limited queues. Without the size, so that an ack of a part stays HOT.
 create index lease_flow_idx on pgq.lease (queue_id, flow, lease_id) where flow is not null;
-comment on table pgq.lease is 'What is being worked on: the sets of one claim, a row per attempt.';
+comment on table pgq.lease is 'Messages held by consumers: the id sets of claims.';
 comment on column pgq.lease.lease_id is
-    'The token that ack, nack, bury and extend need; it begins with the second of its end.';
+    'The token for ack, nack, bury and extend; it begins with the second in which it was to end.';
 comment on column pgq.lease.part is
-    'Messages of one claim with another past, or thousands with gaps between their ids, have rows '
-    'of their own: 1, 2, ...; 0: the only row.';
+    'Messages of one claim that differ in attempts or failures, or thousands of ids with gaps, '
+    'have rows of their own: 1, 2, ...; 0: the only row.';
 comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';
 comment on column pgq.lease.grouped is 'The messages belong to ordering groups.';
 comment on column pgq.lease.journal is
-    'Whether an ack is recorded, as the queue wanted it when it was claimed.';
+    'Whether an ack is recorded: the setting of the queue at the time of the claim.';
 comment on column pgq.lease.holder is 'application_name of the claiming session.';
 comment on column pgq.lease.key is 'The name that the caller gave to the claim.';
 comment on column pgq.lease.flow is
-    'What a limit on leased messages counts: the lane, or 0 for none; null: no such limit.';
+    'The lane that a limit on leased messages counts; 0: the whole queue; null: no such limit.';
 comment on column pgq.lease.permits is
-    'Its part of a limit on leased messages: the first ones, as many as it has messages left.';
+    'Its permits of a limit on leased messages: the first ones, as many as it has messages left.';
 comment on column pgq.lease.shared is
-    'Others of the delivery were taken back already: what is left was not alone when it timed out.';
+    'Other messages of the lease were taken back before: the rest was not alone when it timed out.';
 comment on column pgq.lease.runs is
-    'Of a group there may be several messages: its head, and those behind it.';
+    'The row may hold several messages of a group: its head, and messages behind the head.';
 revoke all on table pgq.lease from public;
 $pgq_script$;
         execute $pgq_script$
@@ -614,10 +614,10 @@ create type pgq.claimed as (
     expires_at     timestamptz,
     lease_until    timestamptz
 );
-comment on type pgq.claimed is 'A message in the hands of a consumer.';
+comment on type pgq.claimed is 'A message that a consumer has claimed.';
 revoke all on type pgq.claimed from public;
 
--- A claim on its way: what the functions that take messages need to know to write its lease.
+-- A claim in progress: the data with which functions take its messages and write its lease.
 create type pgq._claim as (
     queue_id   int,
     lease_id   bigint,
@@ -631,10 +631,10 @@ create type pgq._claim as (
     permits    int8multirange,  -- for the messages of the claim; null: no such limit
     flow       int           -- leases are counted: 0 by queue, 1 by lane; null: not at all
 );
-comment on type pgq._claim is 'A claim that is being carried out.';
+comment on type pgq._claim is 'A claim in progress.';
 revoke all on type pgq._claim from public;
 
--- The lease that a fast path of claim has written: what reading its messages needs.
+-- The lease that a fast path of claim has written: the data needed to read its messages.
 create type pgq._fast_lease as (
     size    int,             -- null: nothing was taken
     attempt int,
@@ -644,9 +644,9 @@ comment on type pgq._fast_lease is 'A lease of one row that was just written.';
 revoke all on type pgq._fast_lease from public;
 
 -- The low watermark of a queue: no ready row before rank that the snapshot could see can be
--- claimed. New rows are found by their transaction, so that no claim has to walk over rows that
--- were consumed before but cannot be removed yet. The same for leases and scheduled rows, whose
--- order is that of time; rows that a long transaction commits late are found by a full scan.
+-- claimed. New rows are found by their transaction, so that no claim has to walk over consumed rows
+-- that VACUUM cannot remove yet. The same for leases and scheduled rows, which are in the order of
+-- time; rows that a long transaction commits late are found by a full scan.
 create type pgq._low as (
     rank   bigint,
     seen   pg_snapshot,
@@ -655,9 +655,9 @@ create type pgq._low as (
     tick   bigint,           -- fortieth of a second in which it was noted
     since  bigint,           -- tick in which a scan last began at the very first row
     upkeep bigint,           -- tick of the last upkeep; negative: it has moved something
-    lease  bigint,           -- no lease before this token, and
-    due    timestamptz,      -- nothing scheduled before this time, was there then
-    swept  bigint,           -- tick in which upkeep last looked at all of them
+    lease  bigint,           -- the last upkeep saw no lease before this token
+    due    timestamptz,      -- the last upkeep saw no scheduled row before this time
+    swept  bigint,           -- tick in which upkeep last read all leases and scheduled rows
     expired boolean          -- upkeep has left expired rows
 );
 comment on type pgq._low is 'How far claims have consumed a queue.';
@@ -669,12 +669,12 @@ create type pgq._late as (
     rank    bigint,          -- of the first one
     size    bigint,          -- messages in them
     suspect boolean,         -- one of them holds suspects
-    found   bigint           -- new rows that were looked at
+    found   bigint           -- new rows that were read
 );
 comment on type pgq._late is 'Rows that a low watermark does not cover.';
 revoke all on type pgq._late from public;
 
--- What comes next in a queue: late rows first, then the head.
+-- The next rows of a queue: late rows first, then the head.
 create type pgq._queue_head as (
     low     pgq._low,        -- the watermark that was noted
     late    pgq._late,
@@ -684,16 +684,16 @@ create type pgq._queue_head as (
     suspect boolean,
     places  tid[]            -- where many rows have expired: the first ones that have not
 );
-comment on type pgq._queue_head is 'The rows that come next in a queue.';
+comment on type pgq._queue_head is 'The next rows of a queue.';
 revoke all on type pgq._queue_head from public;
 
--- What a claim has taken.
+-- The result of a claim.
 create type pgq._taken as (
     lease_id bigint,         -- null: nothing
     size     int,
-    missed   tid[]           -- rows of which another transaction may leave a part
+    missed   tid[]           -- rows of which another transaction may put a part back
 );
-comment on type pgq._taken is 'What a claim has taken.';
+comment on type pgq._taken is 'The lease and the number of messages that a claim has taken.';
 revoke all on type pgq._taken from public;
 $pgq_script$;
         execute $pgq_script$
@@ -733,19 +733,19 @@ create table pgq.letter (
 );
 create index letter_failed_idx on pgq.letter (queue_id, failed_at);
 comment on table pgq.letter is
-    'Whole copies of messages that failed, with why: they outlive the log and its eras. Read them '
-    'by the view pgq.dead_letter.';
+    'Full copies of messages that failed, with the reason. They stay when the log is truncated. '
+    'Read them in the view pgq.dead_letter.';
 comment on column pgq.letter.reason is
-    'processing_error: the last attempt was refused with an error; max_attempts: without one; '
-    'timeout: its lease expired; rejected: buried by its consumer; expired: never delivered '
-    'in time.';
-comment on column pgq.letter.error is 'What the last holder said.';
-comment on column pgq.letter.details is 'What the last holder said, for programs.';
+    'processing_error: the last attempt ended in a nack with an error; max_attempts: in a nack '
+    'without one; timeout: its lease expired; rejected: buried by its consumer; expired: not '
+    'delivered in time.';
+comment on column pgq.letter.error is 'The error text of the last holder.';
+comment on column pgq.letter.details is 'The details that the last holder gave, for programs.';
 comment on column pgq.letter.failures is
-    'The attempts, oldest first: when, who, how it ended.';
+    'The failed attempts and the replays, oldest first: time, holder, outcome.';
 comment on column pgq.letter.holder is 'application_name of the last holder.';
 comment on column pgq.letter.client is 'Address of the last holder; null for a local socket.';
-comment on column pgq.letter.replay_count is 'How often it was replayed and came back.';
+comment on column pgq.letter.replay_count is 'How often it was replayed and failed again.';
 comment on column pgq.letter.replayed_at is 'When it was last replayed.';
 revoke all on table pgq.letter from public;
 $pgq_script$;
@@ -771,10 +771,10 @@ create index filter_hash_idx on pgq.filter (hash);
 create index filter_queue_idx on pgq.filter (queue_id);
 comment on table pgq.filter is 'Compiled filters, found by the hash of their document.';
 comment on column pgq.filter.queue_id is
-    'The queue that used it first: a queue may keep a limited number. Others may use it too.';
+    'The queue that used it first, and whose limit it counts for. Other queues may use it too.';
 comment on column pgq.filter.equal is
-    'The headers that it asks to be equal, if it asks for nothing else. Claims test headers @> '
-    'equal then.';
+    'The headers of a filter that only tests headers for equality: claims then test headers @> '
+    'equal. Null for other filters.';
 comment on column pgq.filter.lane_keys is 'The lane keys that it was projected to.';
 comment on column pgq.filter.lane_path is
     'The filter projected to the lane keys that are not hashed.';
@@ -783,7 +783,7 @@ comment on column pgq.filter.lane_hashes is
     'Hashes that the hashed lane key of a match can have; null: any.';
 revoke all on table pgq.filter from public;
 
--- Two claims may note a first cursor at once: either row is right, and nobody waits.
+-- Two claims may store the first cursor at once: both rows are right, and no claim waits.
 create table pgq.filter_scan (
     filter_id bigint not null,
     queue_id  int not null,
@@ -796,7 +796,7 @@ comment on table pgq.filter_scan is
     'before its rank holds a match.';
 revoke all on table pgq.filter_scan from public;
 
--- Claims append, maintain() adds up: no row is ever hot.
+-- Claims append rows and maintain() adds them up: no row is contended.
 create table pgq.filter_hit (
     filter_id bigint not null,
     queue_id  int not null,
@@ -806,25 +806,25 @@ create table pgq.filter_hit (
     used_at   timestamptz not null,
     last_at   timestamptz
 );
-comment on table pgq.filter_hit is 'How filters fare; the rows of a filter add up.';
-comment on column pgq.filter_hit.filter_id is '0: filters that are forgotten.';
-comment on column pgq.filter_hit.last_at is 'The last claim that found a match.';
+comment on table pgq.filter_hit is 'Counters of filters: the rows of a filter add up.';
+comment on column pgq.filter_hit.filter_id is '0: filters that were removed.';
+comment on column pgq.filter_hit.last_at is 'When a claim last found a match.';
 revoke all on table pgq.filter_hit from public;
 
--- What the lanes of a queue say about a filter.
+-- The lanes of a queue that can hold a match for a filter.
 create type pgq._lanes as (
     kept    int[],           -- lanes that can hold a match; null: any ready row can
     sure    int[],           -- lanes in which every message matches
     stale   int[],           -- kept lanes of other keys than the queue has now
     hashes  int[],           -- hashes that a match can have, except in stale lanes; null: any
-    by_lane boolean          -- few kept lanes, or hashes: scan each of them by itself
+    by_lane boolean          -- few kept lanes, or hashes: scan each of them separately
 );
-comment on type pgq._lanes is 'Lanes that a filter has to look at.';
+comment on type pgq._lanes is 'The lanes that can hold a match for a filter.';
 revoke all on type pgq._lanes from public;
 
--- What a scan for matches has found.
+-- The result of a scan for matches.
 create type pgq._found as (
-    among  tid[],            -- rows to look at next, instead of the queue
+    among  tid[],            -- rows to scan next, instead of the queue
     places tid[],            -- rows that hold matches
     sets   int8multirange[], -- their ids that match; null: all of them
     tested bigint,           -- messages that were tested
@@ -832,7 +832,7 @@ create type pgq._found as (
     high   bigint,           -- no match before this rank is left; null: not known
     partly bigint            -- rank of the row that holds the n-th match: the rest is not tested
 );
-comment on type pgq._found is 'What a scan for matches has found.';
+comment on type pgq._found is 'The result of a scan for matches.';
 revoke all on type pgq._found from public;
 $pgq_script$;
         execute $pgq_script$
@@ -861,20 +861,20 @@ create index journal_0_result_idx on pgq.journal_0 (lower(ids)) where result is 
 create index journal_1_result_idx on pgq.journal_1 (lower(ids)) where result is not null;
 create index journal_2_result_idx on pgq.journal_2 (lower(ids)) where result is not null;
 comment on table pgq.journal is
-    'What happened to messages, a row per call that ended a lease or moved a set. The publish is '
-    'in the message itself, the claim in the row that ended it (or still in the lease).';
+    'The audit log: a row for each call that ended a lease or moved a set of messages. The publish '
+    'is in the message itself, the claim in the row that ended it (or still in the lease).';
 comment on column pgq.journal.event is
     'ack, nack, release, bury, timeout, expire, replay, discard, cancel, purge, move (away), '
     'arrive (from another queue), reschedule; by a later message with the dedup key: replace, '
     'postpone.';
 comment on column pgq.journal.result is
-    'What the work has led to, by pgq.finish, of the one message in ids; null: it was not said.';
+    'The result that pgq.finish has stored for the one message in ids; null: none.';
 revoke all on table pgq.journal, pgq.journal_0, pgq.journal_1, pgq.journal_2 from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/23_dedup.sql
 
--- Keys belong to a queue: its window is its own affair, and they end with it.
+-- Keys belong to a queue: each queue has its own window, and its keys are dropped with it.
 create table pgq.dedup (
     queue_id   int not null,
     topic      text not null,
@@ -888,21 +888,21 @@ create index dedup_until_idx on pgq.dedup (until);
 comment on table pgq.dedup is
     'Dedup keys that a queue has seen within its window, and the message that won.';
 comment on column pgq.dedup.due_at is
-    'When the message is due, in a queue that replaces or postpones: a later one finds it by that.';
+    'When the message is due, in a queue that replaces or postpones: a later message finds it so.';
 revoke all on table pgq.dedup from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/24_group.sql
 
 -- Of an ordering group only the head is ready, scheduled or leased; the others wait in line. So
--- blocked messages cost nothing: no claim ever looks at them.
+-- blocked messages cost nothing: no claim ever reads them.
 create table pgq.group_head (
     queue_id   int not null,
     group_key  text not null,
     message_id bigint not null,
     constraint group_head_pkey primary key (queue_id, group_key)
 ) with (fillfactor = 80);
-comment on table pgq.group_head is 'The message of each ordering group whose turn it is.';
+comment on table pgq.group_head is 'The head of each ordering group: its message that is next.';
 revoke all on table pgq.group_head from public;
 
 create table pgq.group_line (
@@ -915,7 +915,7 @@ create table pgq.group_line (
 );
 comment on table pgq.group_line is 'The messages of ordering groups that wait for their turn.';
 comment on column pgq.group_line.due_at is
-    'When the message is to be delivered at the earliest; null: as it was published.';
+    'The earliest delivery time of the message; null: as it was published.';
 revoke all on table pgq.group_line from public;
 
 create table pgq.group_stall (
@@ -925,7 +925,7 @@ create table pgq.group_stall (
 );
 create index group_stall_queue_idx on pgq.group_stall (queue_id);
 comment on table pgq.group_stall is
-    'Groups whose head is done while a publisher held the group: later claims move them on.';
+    'Deferred advances: the head ended while a publisher held the group. Later claims advance it.';
 revoke all on table pgq.group_stall from public;
 $pgq_script$;
         execute $pgq_script$
@@ -939,11 +939,11 @@ create table pgq.waiter (
     armed    boolean not null default false,
     constraint waiter_pkey primary key (queue_id, waiter)
 ) with (fillfactor = 50);
-comment on table pgq.waiter is 'Consumers that sleep, or are about to: publishing wakes them.';
-comment on column pgq.waiter.until is 'A waiter that is not heard of until then is forgotten.';
+comment on table pgq.waiter is 'Consumers that sleep, or are about to: publishing notifies them.';
+comment on column pgq.waiter.until is 'The waiter is removed at this time unless it renews it.';
 comment on column pgq.waiter.horizon is
-    'Publishers before this transaction may not have seen the waiter.';
-comment on column pgq.waiter.armed is 'They have all ended: no message can come unannounced.';
+    'Publishing transactions before this one may not have seen the waiter.';
+comment on column pgq.waiter.armed is 'These have all ended: any new message notifies the waiter.';
 revoke all on table pgq.waiter from public;
 $pgq_script$;
         execute $pgq_script$
@@ -960,15 +960,15 @@ create table pgq.handled (
 create index handled_order_idx on pgq.handled (role, handler, handled_id);
 create index handled_at_idx on pgq.handled (handled_at);
 comment on table pgq.handled is
-    'Which messages a handler has seen: the newest, a ring per handler.';
+    'The messages that a handler has seen: the newest ones, a ring per handler.';
 comment on column pgq.handled.role is
-    'Whose handler it is: the role that called pgq.seen; empty: the owner.';
+    'The role of the handler, which called pgq.seen; empty: the owner.';
 revoke all on table pgq.handled from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/27_binding_hit.sql
 
--- Publishing appends, maintain() adds up: no row is ever hot.
+-- Publishing appends rows and maintain() adds them up: no row is contended.
 create table pgq.binding_hit (
     binding_id int not null,
     matches    bigint not null,
@@ -983,20 +983,20 @@ $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/28_queue_right.sql
 
--- Who calls? A function with its owner's rights cannot ask for current_user, which is the owner,
--- and must not ask for session_user or the setting "role": when a superuser analyzes a table, they
--- say superuser, while the functions in that table's indexes run as the table's owner. So the
+-- The calling role. A SECURITY DEFINER function cannot use current_user, which is the owner, and
+-- must not use session_user or the setting "role": when a superuser analyzes a table, these name
+-- the superuser, while the functions in that table's indexes run as the table's owner. So the
 -- caller is a parameter, current_user by default: defaults are evaluated and domains are checked
 -- before the function begins, with the caller's own identity, and no other value passes.
 create domain pgq.caller as name not null
     constraint caller_is_current_user check (value = current_user);
 comment on domain pgq.caller is
     'The role that calls a function: leave it out. It is current_user, and can be nothing else.';
--- Nobody needs it to call a function. With it one could store values, to be used by another role.
+-- No call of a function needs this right. A role that had it could store values for another role.
 revoke all on type pgq.caller from public;
 
--- No foreign key: when a role drops a queue, maintain() takes away the rights to it and their
--- privileges, because whoever changes privileges keeps others from it until its transaction ends.
+-- No foreign key: when a role drops a queue, maintain() removes the rights to it and revokes the
+-- privileges. A transaction that changes privileges blocks others that do until it ends.
 create table pgq.queue_right (
     queue_id int not null,
     -- By oid, so that a later role of the same name inherits nothing; shown and dumped by name.
@@ -1005,18 +1005,18 @@ create table pgq.queue_right (
     constraint queue_right_pkey primary key (queue_id, role, "right"),
     constraint queue_right_known check ("right" in ('publish', 'consume', 'admin'))
 );
-comment on table pgq.queue_right is 'What roles may do with queues: written by grant and revoke.';
+comment on table pgq.queue_right is 'Rights of roles to queues: written by grant and revoke.';
 comment on column pgq.queue_right.role is 'The role; its members have the right too.';
 comment on column pgq.queue_right."right" is
-    'publish: to the topics that the queue receives; consume: claim and look; admin: both, and '
+    'publish: to the topics that the queue receives; consume: claim and inspect; admin: both, and '
     'change or drop the queue.';
 revoke all on table pgq.queue_right from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/29_staged.sql
 
--- Unlogged, because a crash may cost what is staged: whoever publishes it says how much there has
--- to be, and is refused when some is missing.
+-- Unlogged, because a crash may lose staged messages: the call that publishes them gives their
+-- number, and fails if some are missing.
 create unlogged table pgq.staged (
     token          uuid not null,
     position       int not null,
@@ -1036,10 +1036,10 @@ create unlogged table pgq.staged (
 );
 create index staged_token_idx on pgq.staged (token, position);
 comment on table pgq.staged is
-    'Messages on their way into the log, put here by INSERT or COPY: pgq.publish_staged publishes '
-    'those of the tokens that it is given, all at once; the rest is swept after a day.';
+    'Messages for a later publication, put here by INSERT or COPY: pgq.publish_staged publishes '
+    'those of the given tokens, all at once. The rest is deleted after a day.';
 comment on column pgq.staged.token is
-    'Who staged it: a new one for each attempt of each writer, so that a retry doubles nothing.';
+    'Names one attempt of one writer: with a new one for each, a retry makes no duplicates.';
 comment on column pgq.staged.position is 'The order within a token.';
 revoke all on table pgq.staged from public;
 
@@ -1053,12 +1053,12 @@ create table pgq.writer (
     constraint writer_pkey primary key (writer)
 ) with (fillfactor = 50);
 comment on table pgq.writer is
-    'The last epoch that each named writer has published: the same one again does nothing.';
+    'The last epoch that each named writer has published: to publish it again does nothing.';
 comment on column pgq.writer.size is 'How many messages that epoch had.';
 comment on column pgq.writer.query is
-    'The query whose checkpoint counts the epochs: another one is refused.';
+    'The query whose checkpoint numbers the epochs: another query is refused.';
 comment on column pgq.writer.role is
-    'The role that has published it: no other one may use the name, but the owner.';
+    'The role that publishes under the name: no other role may use it, except the owner.';
 revoke all on table pgq.writer from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1076,18 +1076,18 @@ create table pgq.stream (
     constraint stream_pkey primary key (queue_id, consumer)
 ) with (fillfactor = 50);
 comment on table pgq.stream is
-    'Consumers that work in numbered batches, each a named claim: what the checkpoint of a stream '
-    'refers to.';
+    'Consumers that work in numbered batches, each a named claim. The checkpoint of a stream '
+    'refers to these numbers.';
 comment on column pgq.stream.batch is 'The last batch that is finished; its messages are done.';
-comment on column pgq.stream.owner is 'The process that has the name now; null: none.';
+comment on column pgq.stream.owner is 'The process that owns the name now; null: none.';
 comment on column pgq.stream.until is
-    'An owner that is not heard of until then has lost the name.';
+    'The owner loses the name at this time unless it renews it.';
 comment on column pgq.stream.stream_id is
-    'Tells this consumer from one of the same name that was there before, or is elsewhere.';
+    'Distinguishes this consumer from an earlier one of the same name, or one elsewhere.';
 comment on column pgq.stream.query is
-    'The query whose checkpoint counts the batches: pgq.stream_bind refuses another one.';
+    'The query whose checkpoint numbers the batches: pgq.stream_bind refuses another query.';
 comment on column pgq.stream.committed is
-    'The last batch that pgq.commit_batch has finished, in one transaction with what came of it.';
+    'The last batch that pgq.commit_batch has finished, in one transaction with its results.';
 revoke all on table pgq.stream from public;
 
 create table pgq.lineage (
@@ -1103,13 +1103,13 @@ create table pgq.lineage (
 );
 create index lineage_batch_idx on pgq.lineage (queue_id, consumer, batch);
 comment on table pgq.lineage is
-    'Who has read the last batches of each stream, and what was committed with them.';
+    'The readers of the last batches of each stream, and what was committed with them.';
 comment on column pgq.lineage.reader is
     'The execution of an engine that reads the batch, such as query, run and batch of Spark.';
 comment on column pgq.lineage.size is 'How many messages the batch held when it was read.';
 comment on column pgq.lineage.committed_at is
     'When pgq.commit_batch finished it; null: it was not finished that way.';
-comment on column pgq.lineage.wrote is 'How many rows went where, as the writer says.';
+comment on column pgq.lineage.wrote is 'How many rows went where, as the writer reports.';
 revoke all on table pgq.lineage from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1121,14 +1121,14 @@ create table pgq.archive (
     until timestamptz
 );
 comment on table pgq.archive is
-    'One row while somebody archives the log: an era that has not been archived is kept for this '
-    'long beyond its retention. No row: eras wait for nobody.';
+    'One row while the log is archived: an era that has not been archived is kept for this long '
+    'beyond its retention. No row: eras do not wait for an archive.';
 comment on column pgq.archive.owner is 'The process that archives now; null: none.';
 comment on column pgq.archive.until is
-    'An owner that is not heard of until then has lost its place to the next one.';
+    'The owner loses its place at this time unless it renews it.';
 revoke all on table pgq.archive from public;
 
--- A copy that failed half way stays where it is; only the last attempt can be confirmed. So no
+-- A copy that failed halfway stays where it is. Only the last attempt can be confirmed, so no
 -- attempt has to overwrite another one.
 create table pgq.archive_copy (
     era     bigint not null,
@@ -1138,7 +1138,7 @@ create table pgq.archive_copy (
 );
 comment on table pgq.archive_copy is 'The copies of the eras that are still in the log.';
 comment on column pgq.archive_copy.copy_id is
-    'Tells the copies of this era from those of other databases.';
+    'Distinguishes the copies of this era from those of other databases.';
 comment on column pgq.archive_copy.attempt is
     'The last attempt to copy the era, which is the only one that can be confirmed.';
 revoke all on table pgq.archive_copy from public;
@@ -1156,22 +1156,22 @@ create table pgq.archive_era (
     constraint archive_era_pkey primary key (era)
 );
 comment on table pgq.archive_era is
-    'Every era whose copy was confirmed, and where it is: with the live log, all messages that '
-    'were ever published since the archive began.';
+    'Every era whose copy was confirmed, and where the copy is. Together with the live log these '
+    'are all messages that were published since the archive began.';
 comment on column pgq.archive_era.low is 'The smallest id in the copy; null: it is empty.';
 comment on column pgq.archive_era.high is 'The largest id in the copy.';
 comment on column pgq.archive_era.old is
     'The ids in the copy that are not larger than all ids of the eras before: only these can be in '
     'another copy too.';
-comment on column pgq.archive_era.path is 'Where the copy is, as who made it says.';
+comment on column pgq.archive_era.path is 'Where the copy is, as its maker reports.';
 revoke all on table pgq.archive_era from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/32_outcome.sql
 
--- What goes wrong is counted for good, also when the journal's era is emptied. Whoever counts
--- appends, maintain() adds up: no row is ever hot. Acknowledgements are not in here: they would
--- cost every one of them a row more.
+-- Failures and other events are counted for good, also when the audit log's era is truncated. Calls
+-- append rows and maintain() adds them up: no row is contended. Acknowledgements are not counted
+-- here: each of them would have to write one more row.
 create table pgq.outcome (
     queue_id int not null,
     event    text not null,
@@ -1179,7 +1179,7 @@ create table pgq.outcome (
     size     bigint not null
 );
 comment on table pgq.outcome is
-    'How often messages of a queue were not simply done; the rows of a queue add up.';
+    'Counters of all events of a queue but acknowledgements; the rows of a queue add up.';
 comment on column pgq.outcome.event is 'As in pgq.journal, without ack.';
 comment on column pgq.outcome.reason is 'Why they became dead letters; null: they did not.';
 revoke all on table pgq.outcome from public;
@@ -1198,25 +1198,25 @@ create table pgq.relay (
     constraint relay_circuit_known check (circuit in ('closed', 'open', 'half-open'))
 ) with (fillfactor = 50);
 comment on table pgq.relay is
-    'What relays say of their destinations; the stream of the same name says whether they live.';
+    'What relays report of their destinations. The stream of the same name shows if they live.';
 comment on column pgq.relay.circuit is
-    'closed: messages flow; open: the destination is left alone for a while; half-open: it is '
+    'closed: messages flow; open: nothing is sent to the destination for a while; half-open: it is '
     'being tried.';
-comment on column pgq.relay.error is 'Why the last sending failed; null: it did not.';
-comment on column pgq.relay.changed_at is 'Since when the circuit is what it is.';
+comment on column pgq.relay.error is 'Why the last send failed; null: it did not.';
+comment on column pgq.relay.changed_at is 'When the circuit changed to this state.';
 revoke all on table pgq.relay from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/34_mutex.sql
 
--- Locks of pgq's own, by name. Advisory locks would not do: their numbers belong to everybody, so
--- a role without any right could hold them.
+-- Locks of pgq's own, by name. Advisory locks would not do: every role can take them, so a role
+-- without any right could hold them.
 create table pgq.mutex (
     what text not null,
     constraint mutex_pkey primary key (what)
 );
 insert into pgq.mutex values ('era'), ('maintain'), ('replay'), ('right');
-comment on table pgq.mutex is 'Names to lock: what only one transaction does at a time.';
+comment on table pgq.mutex is 'Names to lock, for work that only one transaction does at a time.';
 revoke all on table pgq.mutex from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1237,13 +1237,13 @@ create table pgq.maintenance (
 insert into pgq.maintenance values (null);
 comment on table pgq.maintenance is 'One row: when pgq.maintain() last ran; null: never.';
 comment on column pgq.maintenance.routed_at is
-    'Transactions that began later know the bindings of routing_version: pgq.check() relies on it.';
+    'Transactions that began later see the bindings of routing_version: pgq.check() relies on it.';
 comment on column pgq.maintenance.counted_at is
-    'When what had happened was last added to pgq.traffic; null: never.';
+    'When events were last counted for pgq.traffic; null: never.';
 comment on column pgq.maintenance.counted_seen is
-    'The snapshot that it was counted with: what that could not see is not counted yet.';
+    'The snapshot of that count: events that it could not see are not counted yet.';
 comment on column pgq.maintenance.counted_by is
-    'The transaction that counted: what it did itself is not counted yet.';
+    'The transaction of that count: its own events are not counted yet.';
 comment on column pgq.maintenance.before_id is
     'The last id, and the pages of the journal''s slots, one count earlier: transactions that '
     'began since then may have committed after the last count.';
@@ -1269,7 +1269,7 @@ $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/36_operate_types.sql
 
--- What an operator's call is about: messages of a queue that wait.
+-- The waiting messages of a queue that an operator's call selects.
 create type pgq._selection as (
     queue_id  int,
     ids       int8multirange, -- only these; null: any
@@ -1280,10 +1280,10 @@ create type pgq._selection as (
     tested    boolean,        -- messages have to be read to be selected
     now       timestamptz
 );
-comment on type pgq._selection is 'The messages that a call of an operator is about.';
+comment on type pgq._selection is 'The messages that an operator''s call selects.';
 revoke all on type pgq._selection from public;
 
--- Messages that were taken out of where they waited.
+-- Waiting messages that were taken out of a queue.
 create type pgq._withdrawn as (
     due_at   timestamptz,     -- -infinity: they were ready; null: they wait, as published
     attempt  int,
@@ -1292,7 +1292,7 @@ create type pgq._withdrawn as (
     size     int,
     ids      int8multirange
 );
-comment on type pgq._withdrawn is 'Messages that were taken out of where they waited.';
+comment on type pgq._withdrawn is 'Waiting messages that were taken out of a queue.';
 revoke all on type pgq._withdrawn from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1322,22 +1322,22 @@ create table pgq.schedule (
 ) with (fillfactor = 50);
 create index schedule_next_idx on pgq.schedule (next_at);
 comment on table pgq.schedule is
-    'Messages that are published at regular times, by whoever claims or maintains.';
+    'Messages that are published at regular times, by claims and by maintain().';
 comment on column pgq.schedule.cron is 'Five fields: minute, hour, day, month, weekday.';
 comment on column pgq.schedule.every is 'Or: the time between two runs, counted from started_at.';
 comment on column pgq.schedule.time_zone is 'The zone of cron, and of the days of every.';
 comment on column pgq.schedule.missed is
-    'Runs that nobody was there to carry out: skip them, run one for all of them, or all.';
+    'Runs that were not carried out in time: skip them, run one for all of them, or all.';
 comment on column pgq.schedule.role is
     'The role with whose rights the messages are published; null: the owner.';
-comment on column pgq.schedule.started_at is 'Runs are counted from here.';
+comment on column pgq.schedule.started_at is 'Runs are counted from this time.';
 comment on column pgq.schedule.next_at is 'The next run; null: paused.';
 comment on column pgq.schedule.last_at is 'When it last ran; null: never.';
 comment on column pgq.schedule.last_id is 'The message of the last run.';
 comment on column pgq.schedule.error is 'Why the last run failed; null: it did not.';
 revoke all on table pgq.schedule from public;
 
--- A cron expression that has been read. A field that begins with * does not choose the day.
+-- A parsed cron expression. A field that begins with * does not choose the day.
 create type pgq._cron as (
     minutes  int[],
     hours    int[],
@@ -1346,7 +1346,7 @@ create type pgq._cron as (
     weekdays int[],
     either   boolean         -- days and weekdays are both chosen: one of them is enough
 );
-comment on type pgq._cron is 'A cron expression that has been read.';
+comment on type pgq._cron is 'A parsed cron expression.';
 revoke all on type pgq._cron from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1368,7 +1368,7 @@ create table pgq.queue_limit (
         on delete cascade
 );
 comment on table pgq.queue_limit is
-    'How much of a queue may be under way: a row for each queue that has limits.';
+    'The limits on what may be claimed: a row for each queue that has limits.';
 comment on column pgq.queue_limit.max_leased is 'The most messages that are leased at a time.';
 comment on column pgq.queue_limit.rate is 'The most messages per interval, such as 100/min.';
 comment on column pgq.queue_limit.burst is
@@ -1381,9 +1381,9 @@ comment on column pgq.queue_limit.step is 'Seconds per message, from the rate.';
 comment on column pgq.queue_limit.lane_step is 'Seconds per message of a lane.';
 revoke all on table pgq.queue_limit from public;
 
--- What a rate limit needs to remember is one moment: when the bucket will be full of tokens again.
--- A bucket is written by moving its row to a later moment, and read from the end of the index, so
--- that old versions that cannot be removed yet cost nothing. The row of 1970 stays: claims lock it.
+-- A rate limit stores only one time: when its bucket will be full of tokens again. Spending tokens
+-- moves the row to a later time, and claims read from the end of the index: old row versions that
+-- VACUUM cannot remove yet cost nothing. The row of 1970 stays: claims lock it.
 create table pgq.flow (
     queue_id int not null,
     lane     bigint not null,
@@ -1391,11 +1391,11 @@ create table pgq.flow (
     constraint flow_pkey primary key (queue_id, lane, full_at)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 comment on table pgq.flow is
-    'The token buckets of limited queues and of their lanes, and what their claims lock.';
+    'The token buckets of limited queues and of their lanes, and the rows that their claims lock.';
 comment on column pgq.flow.lane is
     '16 to 31: the shards of the whole queue; else the hash of a lane''s label.';
 comment on column pgq.flow.full_at is
-    'When all tokens are there again; a row of 1970: what claims lock.';
+    'When the bucket is full again; 1970: the row that claims lock.';
 revoke all on table pgq.flow from public;
 
 -- The first row of a lane.
@@ -1411,15 +1411,15 @@ create type pgq._head as (
 comment on type pgq._head is 'The first row of a lane.';
 revoke all on type pgq._head from public;
 
--- What the limits of a queue leave to a claim.
+-- The part of a queue's limits that a claim may use.
 create type pgq._budget as (
     n       int,             -- messages
-    shards  int[],           -- the shards that it has locked
-    permits int8multirange,  -- the permits in them that nobody has; null: no such limit
+    shards  int[],           -- the shards that the claim has locked
+    permits int8multirange,  -- the free permits in them; null: no such limit
     full_at timestamptz[],   -- their token buckets
     tokens  int[]
 );
-comment on type pgq._budget is 'What limits leave to a claim.';
+comment on type pgq._budget is 'The part of a queue''s limits that a claim may use.';
 revoke all on type pgq._budget from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1435,7 +1435,7 @@ create table pgq.traffic (
     constraint traffic_pkey primary key (queue_id, minute, event)
 ) with (fillfactor = 80);
 comment on table pgq.traffic is
-    'How many messages came, were done and failed in each minute of the last hours.';
+    'How many messages were received, done and failed in each minute of the last hours.';
 comment on column pgq.traffic.event is
     'in: received; ack and the other events of pgq.journal; ready, dead: how many there were at '
     'the last count in that minute.';
@@ -1450,9 +1450,9 @@ create type pgq._finding as (
     finding  text,           -- its name, for programs
     since    timestamptz,    -- null: not known
     detail   text,
-    cure     text            -- a statement, if there is one that cures it
+    cure     text            -- a statement that fixes it, if there is one
 );
-comment on type pgq._finding is 'Something that somebody should look at.';
+comment on type pgq._finding is 'A problem that an operator should look at.';
 revoke all on type pgq._finding from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1465,13 +1465,13 @@ create table pgq.result_waiter (
     constraint result_waiter_pkey primary key (message_id, waiter)
 ) with (fillfactor = 50);
 comment on table pgq.result_waiter is
-    'Who waits for the end of a message: finishing, burying or cancelling it notifies them.';
+    'Sessions that wait for the end of a message: finishing, burying or cancelling notifies them.';
 revoke all on table pgq.result_waiter from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/98_replica_identity.sql
 
--- What tells rows apart for logical replication, where no primary key does. Without it a
+-- The replica identity, for logical replication, of tables without a primary key. Without it a
 -- publication FOR ALL TABLES makes PostgreSQL refuse every UPDATE and DELETE. It costs nothing
 -- unless wal_level is logical; then the old row is written to the WAL.
 alter table pgq.lease replica identity using index lease_id_idx;
@@ -1493,8 +1493,8 @@ $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/99_dump.sql
 
--- What pg_dump has to carry: all state, but no caches (routes, compiled filters, anchors).
--- Not the rights of roles that are gone: their numbers may be those of others elsewhere.
+-- pg_dump saves all state, but no caches (routes, compiled filters, anchors).
+-- Not the rights of dropped roles: elsewhere their oids may be those of other roles.
 $pgq_script$;
     end if;
     if v_extension then
@@ -1581,7 +1581,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/02_topic_regex.sql
 
--- AMQP topic pattern -> anchored regular expression; QU004 for a pattern that no topic can mean.
+-- AMQP topic pattern -> anchored regular expression; QU004 for an invalid pattern.
 create or replace function pgq._topic_regex(pattern text)
 returns text
 language plpgsql immutable strict parallel safe
@@ -1606,7 +1606,7 @@ begin
                 || left(to_json(pattern)::text, 80),
                 'Write * for one word or # for any number of words: orders.*, orders.#');
         end if;
-        -- a # directly after a # adds nothing; a # in front carries its dot behind it
+        -- a # directly after a # adds nothing; a # in front includes the dot after it
         if v_word = '#' then
             v_regex := v_regex || case
                 when v_last is null then E'(?:[^.]+\\.)*'
@@ -1632,7 +1632,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/03_matches_topic.sql
 
--- Does a topic match an AMQP pattern? The one meaning of wildcards: subscriptions use it too.
+-- Whether a topic matches an AMQP pattern. Subscriptions use the same definition of wildcards.
 create or replace function pgq.matches_topic(pattern text, topic text)
 returns boolean
 language sql immutable strict parallel safe security definer
@@ -1645,8 +1645,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/04_filter_parse_texts.sql
 
--- The text operators of a long list that are right beyond doubt, as leaves: one statement for all
--- of them takes a tenth of the time. Any other is left to pgq._filter_parse_alternative.
+-- The text operators of a long list that are surely valid, as leaves: one statement for all of them
+-- takes a tenth of the time. Others are left to pgq._filter_parse_alternative.
 create or replace function pgq._filter_parse_texts(list jsonb, scope text, path text[])
 returns jsonb[]
 language plpgsql immutable parallel safe
@@ -1673,12 +1673,12 @@ begin
 end
 $$;
 comment on function pgq._filter_parse_texts(jsonb, text, text[]) is
-    'The leaves of those text operators of a list that need no closer look.';
+    'The leaves of the text operators of a list that are surely valid.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/05_filter_check_regex.sql
 
--- How many characters a regular expression has, with the copies that its bounds make of its parts.
+-- The length of a regular expression with its bounds expanded: a bound copies a part of it.
 create or replace function pgq._filter_copies(pattern text) returns numeric
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
@@ -1688,7 +1688,7 @@ declare
     v_copies numeric := length(pattern)::numeric;
     v_match text[];
 begin
-    -- a bound copies what stands before it; after a group, everything that may be in the group
+    -- a bound copies the atom before it; after a group, everything that may be in the group
     for v_match in select regexp_matches(pattern, v_bounds, 'g') loop
         if v_match[1] = '' then
             v_copies := v_copies + coalesce(nullif(v_match[3], ''), v_match[2])::numeric;
@@ -1704,7 +1704,7 @@ begin
 end
 $$;
 comment on function pgq._filter_copies(text) is
-    'The length of a regular expression with what its bounds repeat.';
+    'The length of a regular expression with its bounds expanded.';
 
 -- Refuses a regular expression that PostgreSQL would take long to compile or to run.
 create or replace function pgq._filter_check_regex(pattern text, at text)
@@ -1739,9 +1739,9 @@ $pgq_script$;
 -- sql/20_filter/06_filter_headed.sql
 
 -- The current item (@), a string, matches one of these patterns, which are sorted by the plain text
--- that they begin with. Those with similar beginnings are one regular expression, and comparisons
--- find the only one to try: the time for a regular expression grows with its length, even where the
--- first character decides.
+-- that they begin with. Patterns with similar beginnings share one regular expression, and
+-- comparisons select the one to try: the time for a regular expression grows with its length, even
+-- where the first character decides.
 create or replace function pgq._filter_headed(heads text[], regexes text[])
 returns text
 language plpgsql immutable strict parallel safe
@@ -1754,7 +1754,7 @@ declare
     v_regex text;
     v_condition text;
 begin
-    -- never between a head and another that starts with it: a text may start with both
+    -- never split between a head and another that starts with it: a text may start with both
     for i in 2 .. cardinality(heads) loop
         if not starts_with(heads[i], v_family) then
             v_family := heads[i];
@@ -1855,7 +1855,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/13_filter_policy_head.sql
 
--- The key after the first ones that all fields of a policy share, if each of them lies below it.
+-- The key after the first skip ones that all fields of a policy lie below; null: there is none.
 create or replace function pgq._filter_policy_head(tree jsonb, skip int)
 returns text
 language plpgsql immutable strict parallel safe
@@ -2101,7 +2101,7 @@ begin
 end
 $$;
 comment on function pgq._filter_policy_leaf(jsonb, int) is
-    'A leaf of a policy as seen from some steps below.';
+    'A leaf of a policy without the first keys of its path.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/20_filter_check_pattern.sql
@@ -2235,11 +2235,11 @@ $$;
 comment on function pgq._filter_membership(text, text[], jsonb, text) is
     'The tree of "the field equals one of these scalars".';
 
--- The nodes that a list of values counts for: a few are compared one by one, many are searched.
+-- How many nodes a list of values counts as: a few are compared one by one, many are searched.
 create or replace function pgq._filter_value_nodes("values" jsonb) returns int
 language sql immutable strict parallel safe
 return least(jsonb_array_length("values"), 8) + jsonb_array_length("values") / 10;
-comment on function pgq._filter_value_nodes(jsonb) is 'The nodes that a list of values counts for.';
+comment on function pgq._filter_value_nodes(jsonb) is 'How many nodes a list of values counts as.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/23_filter_unless.sql
@@ -2284,8 +2284,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/25_filter_check_structure.sql
 
--- Refuses an array or object operand that is too large or too deep to be compared; else the number
--- of values in it.
+-- Refuses an array or object operand that is too large or too deep to be compared. Returns the
+-- number of values in it.
 create or replace function pgq._filter_check_structure(operand jsonb, at text)
 returns int
 language plpgsql immutable parallel safe
@@ -2341,7 +2341,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/27_filter_check_cidr.sql
 
--- Refuses the operand of cidr that is no network.
+-- Refuses an operand of cidr that is not a network.
 create or replace function pgq._filter_check_cidr(operand jsonb, at text)
 returns void
 language plpgsql immutable parallel unsafe
@@ -2367,15 +2367,15 @@ begin
 end
 $$;
 comment on function pgq._filter_check_cidr(jsonb, text) is
-    'Validates the operand of cidr; QU004 if it is no network.';
+    'Validates the operand of cidr; QU004 if it is not a network.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/28_filter_patterns.sql
 
--- What patterns of one list count for because they search a text: those that begin anywhere, or
--- go on anywhere behind the plain text that they begin with. PostgreSQL follows all of these at
--- once, but for those whose beginnings exclude each other: the most that a text can begin with
--- count.
+-- How many nodes the patterns of one list count as because they search a text: patterns that can
+-- begin anywhere, or continue anywhere after their plain beginning. PostgreSQL follows all of them
+-- at once, except those whose beginnings exclude each other. So the largest sum counts of patterns
+-- whose beginnings one text can have.
 create or replace function pgq._filter_searches(tests jsonb[], ignoring boolean)
 returns int
 language plpgsql immutable strict parallel safe
@@ -2433,10 +2433,10 @@ begin
 end
 $$;
 comment on function pgq._filter_searches(jsonb[], boolean) is
-    'The nodes that patterns count for because they search a text.';
+    'How many nodes patterns count as because they search a text.';
 
--- Text tests of one field as one tree that is true if any of them is: PostgreSQL keeps 32 compiled
--- regular expressions, so a list of patterns must not become as many. nodes is what they count for.
+-- Text tests of one field as one tree that is true if any of them is: PostgreSQL caches 32 compiled
+-- regular expressions, so a list of patterns must not become as many. nodes: what they count as.
 create or replace function pgq._filter_patterns(tests jsonb[], out tree jsonb, out nodes int)
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
@@ -2447,8 +2447,8 @@ begin
         tree := 'false';
         return;
     end if;
-    -- As measured. A node is about 0.16 us: an equality. A pattern takes as long as 25 of its
-    -- characters; one that ignores case takes 12 times as long; a network 1.2 us, of IPv6 3.5 us.
+    -- Measured. A node is about 0.16 us: one equality. A pattern costs as much as 25 characters and
+    -- its own, which count 12 times if it ignores case; a network costs 1.2 us, of IPv6 3.5 us.
     select (sum(25 + case
             when not p.is_regex then 0
             when t.test ->> 'op' = 'cidr' and t.test ->> 'value' ~ ':' then 11000
@@ -2514,7 +2514,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/30_filter_parse_name.sql
 
--- A field name as {scope, key, key, ...}; inside a block names are relative to it.
+-- A field name as {scope, key, key, ...}; inside a block, names are relative to the block.
 create or replace function pgq._filter_parse_name(
     name text, scope text, prefix text[], at text)
 returns text[]
@@ -2562,7 +2562,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/31_filter_parse_path.sql
 
--- The operand of $path as {scope, key, key, ...}; inside a block it is relative to it.
+-- The operand of $path as {scope, key, key, ...}; inside a block, it is relative to the block.
 create or replace function pgq._filter_parse_path(
     operand jsonb, scope text, prefix text[], at text)
 returns text[]
@@ -2679,7 +2679,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/34_filter_anything_but.sql
 
--- The operand of anything-but -> what the value must not be, and the nodes it counts for.
+-- The operand of anything-but -> the tree of excluded values, and how many nodes it counts as.
 create or replace function pgq._filter_anything_but(
     operand jsonb, scope text, path text[], at text, out tree jsonb, out nodes int)
 language plpgsql immutable parallel unsafe
@@ -2737,8 +2737,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/35_filter_parse_alternative.sql
 
--- One operator object of a list, as SNS and EventBridge spell it -> tree, and the nodes it counts
--- for but for the patterns, which count together.
+-- One operator object of a list, as SNS and EventBridge spell it -> tree, and how many nodes it
+-- counts as, without patterns, which are counted together.
 create or replace function pgq._filter_parse_alternative(
     alternative jsonb, scope text, path text[], at text, out tree jsonb, out nodes int)
 language plpgsql immutable parallel unsafe
@@ -2789,7 +2789,7 @@ begin
         when 'numeric' then
             tree := pgq._filter_numeric(v_operand, scope, path, v_at);
         when 'anything-but' then
-            -- a header is looked at as a field of the payload is: null is not a missing field
+            -- a header is tested like a field of the payload: null is not a missing field
             select 3 + b.nodes, case scope
                 when 'item' then pgq._filter_negate(b.tree)
                 when 'msg' then pgq._filter_unless(scope, path, b.tree)
@@ -2810,8 +2810,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/36_filter_parse_list.sql
 
--- A list of alternatives, as SNS and EventBridge mean it. What it asks of a header or of msg is a
--- tree; what it asks of the payload is a policy, because lists of one filter belong together.
+-- A list of alternatives, as SNS and EventBridge define it. Tests of a header or of msg become a
+-- tree, tests of the payload a policy, because pgq._filter_policy combines the lists of a filter.
 create or replace function pgq._filter_parse_list(
     list jsonb, scope text, path text[], at text,
     out tree jsonb, out policy jsonb, out nodes int)
@@ -2890,7 +2890,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/37_filter_parse_operator.sql
 
--- One $operator of one field -> tree, and the nodes it counts for.
+-- One $operator of one field -> tree, and how many nodes it counts as.
 create or replace function pgq._filter_parse_operator(
     operator text, operand jsonb, options jsonb, scope text, path text[], at text, depth int,
     out tree jsonb, out nodes int)
@@ -3040,8 +3040,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/38_filter_parse_test.sql
 
--- What is asked of one field: a value, a list of alternatives, operators, or fields below it.
--- policy is the part that belongs together with other lists: pgq._filter_policy makes it a tree.
+-- The test of one field -> tree: a value, a list of alternatives, operators, or fields below it.
+-- policy is the part that is combined with other lists: pgq._filter_policy makes it a tree.
 create or replace function pgq._filter_parse_test(
     test jsonb, scope text, path text[], at text, depth int,
     out tree jsonb, out policy jsonb, out nodes int)
@@ -3109,9 +3109,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/39_filter_parse_block.sql
 
--- A filter, a scope block or the fields below a field -> tree; scope is NULL where names are whole.
--- policy is what its lists ask of the payload: the caller joins it with other lists, or makes it a
--- tree by pgq._filter_policy.
+-- A filter, a scope block or the fields below a field -> tree; scope is NULL if names contain it.
+-- policy holds the tests of its lists on the payload: the caller joins it with other lists, or
+-- makes it a tree by pgq._filter_policy.
 create or replace function pgq._filter_parse_block(
     block jsonb, scope text, prefix text[], at text, depth int,
     out tree jsonb, out policy jsonb, out nodes int)
@@ -3194,8 +3194,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/40_filter_scope.sql
 
--- Which part of a message a tree looks at: headers, payload, content for both, or message if the
--- message's own fields are needed too: those cost the most to prepare.
+-- Which part of a message a tree reads: headers, payload, content for both, or message if the
+-- message's own fields are needed too, which cost the most to prepare.
 create or replace function pgq._filter_scope(tree jsonb)
 returns text
 language plpgsql immutable strict parallel safe
@@ -3224,7 +3224,7 @@ begin
 end
 $$;
 comment on function pgq._filter_scope(jsonb) is
-    'The part of a message that a syntax tree looks at: headers, payload, content, message.';
+    'The part of a message that a syntax tree reads: headers, payload, content, message.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/41_filter_join.sql
@@ -3257,7 +3257,7 @@ $pgq_script$;
 -- sql/20_filter/42_filter_equal.sql
 
 -- The item equals this JSON value. Each type is checked before its parts, because lax mode would
--- otherwise look into arrays; .type() and .size() never do.
+-- otherwise unwrap arrays; .type() and .size() never do.
 create or replace function pgq._filter_equal(item text, value jsonb)
 returns text
 language plpgsql immutable strict parallel safe
@@ -3310,7 +3310,7 @@ begin
         when 'object' then pgq._filter_join('&&', v_condition
             || array(select pgq._filter_contain(item || '.' || to_json(m.key)::text, m.value)
                 from jsonb_each(value) as m))
-        -- a filter on an array looks at its elements, and no deeper
+        -- a filter on an array tests its elements, and no deeper
         when 'array' then pgq._filter_join('&&', v_condition
             || array(select format('exists(%s ? (%s))', item, pgq._filter_contain('@', e.value))
                 from jsonb_array_elements(value) with ordinality as e (value, position)
@@ -3325,7 +3325,7 @@ $pgq_script$;
 -- sql/20_filter/44_filter_search.sql
 
 -- The current item (@) is one of these literals, or starts with one of them: a binary search. The
--- literals are sorted as jsonpath sorts; of those to start with, none starts with another.
+-- literals are sorted as jsonpath sorts. Of literals to start with, none may start with another.
 create or replace function pgq._filter_search(literals text[], operator text default '==')
 returns text
 language plpgsql immutable strict parallel safe
@@ -3376,7 +3376,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/46_filter_text.sql
 
--- What follows the item in a text predicate: the cheapest form that means the same.
+-- A text predicate without the item in front of it: the cheapest equivalent form.
 create or replace function pgq._filter_text(operator text, pattern text)
 returns text
 language plpgsql immutable strict parallel safe
@@ -3418,7 +3418,7 @@ $pgq_script$;
 -- sql/20_filter/48_filter_item.sql
 
 -- The condition of a leaf on one item: true or false, never unknown. The type is checked first, or
--- lax mode would look into arrays.
+-- lax mode would unwrap arrays.
 create or replace function pgq._filter_item(operator text, value jsonb, item text)
 returns text
 language plpgsql immutable parallel safe
@@ -3465,7 +3465,7 @@ begin
             v_type := 'number';
             v_condition := format('%s %% %s == %s', item, value -> 0, value -> 1);
         when 'patterns' then
-            -- the item is @ itself: several patterns stand in a list, which asks one item
+            -- the item is @ itself: several patterns come from a list, which tests one item
             v_condition := pgq._filter_any_text(value);
         else
             v_condition := item || pgq._filter_text(operator, value #>> '{}');
@@ -3479,7 +3479,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/49_filter_leaf.sql
 
--- The condition of a leaf: which items its path means, and how the test is asked of them.
+-- The condition of a leaf: which items its path selects, and how they are tested.
 -- root is the part of the message that $ stands for, or item for @.
 create or replace function pgq._filter_leaf(leaf jsonb, root text)
 returns text
@@ -3508,8 +3508,8 @@ begin
     if v_parent is null then
         return pgq._filter_item(v_operator, v_value, v_path);
     end if;
-    -- any element will do; a bare comparison looks into an array, one level deep, but may be
-    -- unknown, which no complement inside an item could settle
+    -- one element is enough; a bare comparison unwraps an array, one level deep, but may be
+    -- unknown: inside an item the complement of unknown stays unknown
     case
         when root <> 'item' and v_operator = 'eq'
                 and jsonb_typeof(v_value) not in ('array', 'object') then
@@ -3547,9 +3547,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/50_filter_condition.sql
 
--- The condition of a tree. Unknown counts as false: and / or keep that, only a complement must
--- settle it first, which is what exists(true ? (...)) does. That would hide the item that @ means,
--- so conditions on an item are written to be never unknown.
+-- The condition of a tree. Unknown counts as false. and / or preserve that; before a complement,
+-- exists(true ? (...)) turns unknown into false. Inside it @ is no longer the item, so conditions
+-- on an item are written such that they are never unknown.
 create or replace function pgq._filter_condition(tree jsonb, root text)
 returns text
 language plpgsql immutable parallel safe
@@ -3557,7 +3557,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     return case
-        -- a constant that jsonpath accepts where a condition must stand
+        -- a constant that jsonpath accepts where it needs a condition
         when tree = 'true' then '(1 == 1)'
         when tree = 'false' then '(1 == 0)'
         when tree ->> 'op' = 'not' then format(
@@ -3578,8 +3578,8 @@ $pgq_script$;
 -- sql/20_filter/51_filter_any_text.sql
 
 -- The current item (@), a string, passes any of these text tests: [[operator, pattern], ...].
--- Prefixes and whole texts are searched; the others become one regular expression, two if some
--- ignore case, and up to eight more for many that begin with plain text.
+-- Prefixes and whole texts use a binary search; the others become one regular expression, two if
+-- some ignore case, and up to eight more for many that begin with plain text.
 create or replace function pgq._filter_any_text(tests jsonb)
 returns text
 language plpgsql immutable strict parallel safe
@@ -3620,7 +3620,7 @@ begin
         where not pgq._filter_is_regex(t.test ->> 0, t.test ->> 1)
             and (t.test ->> 0 = 'prefix' or right(t.test ->> 1, 1) in ('*', '%'))
     ) as p (prefix);
-    -- a prefix of a prefix says it all
+    -- a prefix makes longer prefixes that start with it superfluous
     foreach v_text in array coalesce(v_prefixes, '{}') loop
         if starts_with(v_text, v_last) is not true then
             v_last := v_text;
@@ -3699,8 +3699,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/54_filter_policy_group.sql
 
--- Conditions on fields below one key: where one of them needs a field, all of them ask the same
--- element of an array. Conditions that only ask for missing fields look at all elements.
+-- Conditions on fields below one key: if one of them needs a field, all of them test the same
+-- element of an array. Conditions that only test for missing fields apply to all elements.
 create or replace function pgq._filter_policy_group(
     key text, conditions jsonb[], scope text, skip int)
 returns jsonb
@@ -3740,9 +3740,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/55_filter_equal.sql
 
--- The headers that a filter asks to be equal, if it asks for nothing else; null if it does. A
--- stored header is a scalar, so headers @> these is the same test as the jsonpath, and cheaper: a
--- claim that finds nothing needs 27 % fewer instructions.
+-- The headers of a filter that only tests headers for equality; null for other filters. A stored
+-- header is a scalar, so headers @> these is the same test as the jsonpath, and cheaper: a claim
+-- that finds nothing needs 27 % fewer instructions.
 create or replace function pgq._filter_equal(tree jsonb) returns jsonb
 language sql immutable parallel safe
 return (
@@ -3754,14 +3754,14 @@ return (
                     and jsonb_array_length(t.leaf -> 'path') = 1)
        and count(*) = count(distinct t.leaf #>> '{path,0}'));
 comment on function pgq._filter_equal(jsonb) is
-    'The headers that a filter asks to be equal; null if it asks for anything else.';
+    'The headers of a filter that only tests headers for equality; null for other filters.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/55_filter_policy.sql
 
--- The lists of one filter as SNS and EventBridge mean them: conditions on fields below an array
--- hold for the same element of it. Takes a tree of op any over whole paths; what it gives is
--- relative to the element that skip keys lead to.
+-- The lists of one filter as SNS and EventBridge define them: conditions on fields below an array
+-- hold for the same element of it. Takes a tree of op any over whole paths. The result is relative
+-- to the element that the first skip keys lead to.
 create or replace function pgq._filter_policy(policy jsonb, scope text, skip int default 0)
 returns jsonb
 language plpgsql immutable strict parallel safe
@@ -3806,8 +3806,8 @@ $pgq_script$;
 
 -- The jsonpath steps of a path as SNS and EventBridge walk it: through arrays in arrays, four
 -- levels deep, and through keys that hold a dot, because {"a.b": 1} is {"a": {"b": 1}} for them.
--- A path of n keys has 2^(n - 1) spellings; plain asks for the first, and a path of more than four
--- keys has no other.
+-- A path of n keys has 2^(n - 1) spellings; plain returns only the first, and a path of more than
+-- four keys has no other.
 create or replace function pgq._filter_spellings(path jsonb, plain boolean)
 returns text[]
 language plpgsql immutable strict parallel safe
@@ -3844,7 +3844,7 @@ $pgq_script$;
 -- sql/20_filter/57_filter_parse_logic.sql
 
 -- $and, $or, $nor or $not of filters -> tree. Only an $or of nothing but policies stays a policy:
--- $and, $nor and $not take each filter for itself, as it would be without the others.
+-- $and, $nor and $not evaluate each filter separately, as if it were alone.
 create or replace function pgq._filter_parse_logic(
     operator text, operand jsonb, scope text, prefix text[], at text, depth int,
     out tree jsonb, out policy jsonb, out nodes int)
@@ -3921,8 +3921,8 @@ begin
         when leaf ->> 'op' = 'each' then
             v_test := format(' ? (%s)', pgq._filter_condition(v_value, 'item'));
         when base <> '@' and v_operator = 'eq' then
-            -- a comparison looks at each item by itself; it may be unknown, which is false at the
-            -- root, but an item cannot settle it
+            -- a comparison tests each item separately; it may be unknown, which counts as false at
+            -- the root, but not inside an item
             v_test := format(' == %s', v_value -> 'value');
         when base <> '@' and v_operator in ('prefix', 'suffix', 'wildcard', 'ieq', 'ilike', 'cidr')
         then
@@ -4040,8 +4040,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/60_filter_project.sql
 
--- Projects a filter to these fields: what fails the result cannot match the tree. final says that
--- nothing was given up, so that whatever passes it does match.
+-- Projects a filter to these fields: a message that fails the result cannot match the tree. final:
+-- no condition was dropped, so that a message that passes the result does match.
 create or replace function pgq._filter_project(
     inout tree jsonb, keys text[], negated boolean default false, prefix text default null,
     out final boolean)
@@ -4070,7 +4070,7 @@ begin
         tree := pgq._filter_combine(
             case when negated = (v_operator = 'and') then 'or' else 'and' end, v_parts);
     elsif v_operator = 'each' then
-        -- Conditions on one object. Their complement is only known if nothing is given up.
+        -- Conditions on one object. Their complement is only known if none of them was dropped.
         select w.tree, w.final into v_part
         from pgq._filter_project(
             tree -> 'value', keys, false, pgq._filter_field(tree, prefix)) as w;
@@ -4088,13 +4088,13 @@ begin
 end
 $$;
 comment on function pgq._filter_project(jsonb, text[], boolean, text) is
-    'Projects a syntax tree to the given fields; final if nothing was given up.';
+    'Projects a syntax tree to the given fields; final if no condition was dropped.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/60_filter_values.sql
 
--- The values that a field of a match can have, as an array: what equality and membership say. Null
--- stands for a missing field too. NULL: the filter says nothing of the kind.
+-- The values that a field of a match can have, as an array: from tests of equality and membership.
+-- A JSON null stands for a missing field too. NULL: the filter has no such test.
 create or replace function pgq._filter_values(tree jsonb, field text, prefix text default null)
 returns jsonb
 language plpgsql immutable parallel safe
@@ -4144,7 +4144,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/61_message_document.sql
 
--- The document that a filter of scope message looks at; timestamps are epoch seconds in it.
+-- The document that a filter of scope message reads; timestamps are epoch seconds in it.
 create or replace function pgq._message_document(
     headers jsonb, payload jsonb, topic text, priority int, sender text, recipient text,
     reply_to text, correlation_id text, group_key text, attempt int,
@@ -4168,8 +4168,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/62_test_filter.sql
 
--- Does a message pass a compiled filter? An expression that the planner inlines; the document is
--- built, and the payload read, only for a filter that looks at them. No path: everything passes.
+-- Whether a message passes a compiled filter. The planner inlines the expression; the document is
+-- built, and the payload read, only for a filter that needs them. No path: everything passes.
 create or replace function pgq._test_filter(
     path jsonpath, scope text, headers jsonb, payload jsonb, topic text, priority int, sender text,
     recipient text, reply_to text, correlation_id text, group_key text, attempt int,
@@ -4211,8 +4211,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/64_filter_bounds.sql
 
--- Of conditions that all hold, those that bound one field from both sides, as one: $gte and $lt are
--- tests of their own. Where the field has several values, each may hold for another.
+-- Of conditions that all hold, joins those that bound one field from both sides: $gte and $lt are
+-- separate tests. If the field has several values, each bound may hold for another value.
 create or replace function pgq._filter_bounds(choices jsonb)
 returns jsonb
 language plpgsql immutable parallel safe
@@ -4252,8 +4252,8 @@ $pgq_script$;
 
 -- Conditions that every message must meet to match a tree, each of which can be looked up. A choice
 -- is a list of {"in", "path", "kind", "value"}, of which a message meets at least one. The result
--- is a list of choices, any of which will do; [] if there is none. scope and prefix are those of
--- the element that an item means.
+-- is a list of choices, of which one is enough; [] if there is none. scope and prefix are those of
+-- the element that an item stands for.
 create or replace function pgq._filter_anchors(
     tree jsonb, scope text default null, prefix jsonb default '[]')
 returns jsonb
@@ -4307,7 +4307,7 @@ begin
         or v_base ->> 'in' = 'msg' and (v_operator = 'type' or v_base -> 'path' ->> 0 not in (
             'topic', 'priority', 'sender', 'recipient', 'reply_to', 'correlation_id', 'group_key'))
     then
-        -- a longer path can be spelled in other ways than the whole of it can
+        -- the parts of a longer path have spellings that the whole path does not have
         return '[]'::jsonb;
     end if;
     case
@@ -4348,12 +4348,12 @@ begin
 end
 $$;
 comment on function pgq._filter_anchors(jsonb, text, jsonb) is
-    'Conditions of a syntax tree by which it can be found: choices of alternatives.';
+    'Conditions by which a syntax tree can be found: choices of alternatives.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/70_matches.sql
 
--- Does a message match a filter? For tests, triggers and people: it compiles on every call.
+-- Whether a message matches a filter. For tests, triggers and people: it compiles on every call.
 create or replace function pgq.matches(
     filter jsonb, headers jsonb, payload jsonb default null, topic text default null,
     priority int default 0, sender text default null, recipient text default null,
@@ -4380,7 +4380,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/71_compile_filter.sql
 
--- What a filter becomes: the part of the message it reads, the jsonpath that runs, its operands.
+-- A filter in compiled form: the part of the message it reads, the jsonpath that runs, operands.
 create or replace function pgq.compile_filter(
     filter jsonb, out scope text, out path jsonpath, out tree jsonb, out operands jsonb,
     out operand_count int)
@@ -4398,8 +4398,8 @@ begin
 end
 $$;
 comment on function pgq.compile_filter(jsonb) is
-    'Shows what a filter becomes: scope (what it reads: headers, payload, content for both, message
-if its own fields too), path (the jsonpath that runs), tree (its normal form) and its operands.
+    'Shows a filter in compiled form: scope (what it reads: headers, payload, content for both,
+message if also other fields), path (the jsonpath that runs), tree (its normal form), operands.
 QU004 if the filter is invalid.';
 $pgq_script$;
     execute $pgq_script$
@@ -4476,7 +4476,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/75_header_not_equals.sql
 
--- Builds a filter: the header is something else; a message without it matches only if asked for.
+-- Builds a filter: the header has another value. A missing header matches with include_missing.
 create or replace function pgq.header_not_equals(
     key text, value text, include_missing boolean default false)
 returns jsonb
@@ -4562,7 +4562,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/21_id/as_micros.sql
 
--- A time in microseconds, exactly: those of a float are not, beyond the year 2255.
+-- A time in exact microseconds: a float is not exact beyond the year 2255.
 create or replace function pgq._micros(moment timestamptz) returns bigint
 language sql immutable parallel safe
 return (extract(epoch from moment) * 1000000)::bigint;
@@ -4571,7 +4571,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/21_id/as_moment.sql
 
--- A time as text that is the same everywhere, also if it never comes.
+-- A time as text that does not depend on session settings; also infinity.
 create or replace function pgq._moment(moment timestamptz) returns text
 language sql stable parallel safe
 return case when isfinite(moment)
@@ -4617,7 +4617,7 @@ $pgq_script$;
 -- Tokens of leases. A token starts with the second in which its lease ends, so that the primary
 -- index finds expired leases: 30 bits of seconds since 2025, 23 bits of a sequence, together exact
 -- in a JavaScript number. The last 2^20 seconds of that range belong to leases without an end. From
--- 2058 on all leases begin with the second before these; _lease_second_end is right also then.
+-- 2058 on all tokens begin with the second before these; _lease_second_end is right also then.
 create or replace function pgq._lease_second(moment timestamptz) returns bigint
 language sql stable parallel safe
 return least(greatest(floor(date_part('epoch', moment) - 1735689600), 0), 1072693247)::bigint << 23;
@@ -4655,13 +4655,13 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/21_id/lose_lease.sql
 
--- Raises QU003: one answer for a lease that is gone and for one of a queue not to be seen.
+-- Raises QU003: the same error for a lease that has ended and for one that the caller may not see.
 create or replace function pgq._lose_lease(lease_id bigint) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- No token is as small as that: they begin with the seconds since the beginning of 2025.
+    -- No token is that small: tokens begin with the seconds since the beginning of 2025.
     if coalesce(lease_id, 0) < 1::bigint << 40 then
         raise exception '% is not a lease id', coalesce(lease_id::text, 'null')
             using errcode = 'QU003',
@@ -4679,8 +4679,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/21_id/message_checksum.sql
 
--- 32 bits that tell whether a copy of a message is faithful; a copy elsewhere computes the same.
--- What can be null is told from an empty text. A time that never comes has no microseconds.
+-- A checksum of 32 bits to verify a copy of a message; the reader of a copy computes the same one.
+-- Null and an empty text give different checksums. An infinite time has no microseconds.
 create or replace function pgq._checksum(message pgq.message) returns bigint
 language sql stable parallel safe
 return ('x' || left(md5(concat_ws('|', message.id, message.topic, message.priority,
@@ -4692,7 +4692,7 @@ return ('x' || left(md5(concat_ws('|', message.id, message.topic, message.priori
     case when isfinite(message.expires_at) then pgq._micros(message.expires_at)::text
          else '-' end)), 8))::bit(32)::bigint;
 comment on function pgq._checksum(pgq.message) is
-    'What tells whether a copy of a message is faithful.';
+    'A checksum to verify a copy of a message.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/21_id/rank.sql
@@ -4706,13 +4706,13 @@ create or replace function pgq._rank(priority int, back boolean, id bigint) retu
 language sql immutable parallel safe
 return -priority::bigint * 1125899906842624
     + case when back then 0 else 562949953421312 end + id;
-comment on function pgq._rank(int, boolean, bigint) is 'The place of a message in its queue.';
+comment on function pgq._rank(int, boolean, bigint) is 'The rank of a message in its queue.';
 
 create or replace function pgq._rank_class(rank bigint) returns bigint
 language sql immutable parallel safe
 return rank >> 49;
 comment on function pgq._rank_class(bigint) is
-    'What ranks of one priority and one kind of delivery have in common.';
+    'The number that all ranks of one priority and one kind of delivery share.';
 
 create or replace function pgq._rank_of(class bigint, id bigint) returns bigint
 language sql immutable parallel safe
@@ -4777,8 +4777,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/21_id/slice_ranges.sql
 
--- The part of a set that belongs to a slice: every so many-th block of 64 ids, so that a message
--- stays in its slice when others leave the set, and neighbours are read together.
+-- The part of a set that belongs to a slice: one of every "of" blocks of 64 ids. So a message stays
+-- in its slice when others leave the set, and neighbours are read together.
 create or replace function pgq._slice_ranges(ids int8multirange, slice int, "of" int)
 returns setof int8range
 language sql immutable parallel safe
@@ -4823,12 +4823,12 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/22_rights/is_owner.sql
 
--- May the caller do everything? For functions that run with their owner's rights: the owner, its
--- members and superusers may. An expression that is inlined, because it is asked by every call.
+-- Whether the caller may do everything, for SECURITY DEFINER functions: the owner, its members and
+-- superusers may. The planner inlines the expression, because every call evaluates it.
 create or replace function pgq._is_owner(caller name) returns boolean
 language sql stable parallel safe
 return coalesce(caller = current_user or pg_has_role(caller, current_user, 'usage'), false);
-comment on function pgq._is_owner(name) is 'May the caller do everything?';
+comment on function pgq._is_owner(name) is 'Whether the caller may do everything.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/22_rights/queue.sql
@@ -4873,8 +4873,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/22_rights/require.sql
 
--- Raises 42501 unless the caller, who is not the owner, has the right to the queue. One answer for
--- a queue that it may not use and for one that is not there.
+-- Raises 42501 unless the caller, who is not the owner, has the right to the queue. The error is
+-- the same for a queue that the caller may not use and for one that does not exist.
 create or replace function pgq._require(caller name, "right" text, queue text) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -4899,8 +4899,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/22_rights/require_lease.sql
 
--- Raises QU003 unless the caller, who is not the owner, may consume the queue of the lease: tokens
--- are numbers that can be guessed.
+-- Raises QU003 unless the caller, who is not the owner, may consume the queue of the lease: lease
+-- ids can be guessed.
 create or replace function pgq._require_lease(caller name, lease_id bigint) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -4925,8 +4925,8 @@ $pgq_script$;
 -- sql/22_rights/require_topic.sql
 
 -- Raises 42501 unless the caller, who is not the owner, may publish to a queue that receives the
--- topic, whatever its filter. One answer for a topic that it may not use and for one that nobody
--- receives.
+-- topic, whatever its filter. The error is the same for a topic that the caller may not use and for
+-- one that no queue receives.
 create or replace function pgq._require_topic(caller name, topic text) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -4941,7 +4941,7 @@ begin
     then
         return;
     end if;
-    -- Patterns only of the queues that the caller may publish to.
+    -- Tests only the patterns of queues that the caller may publish to.
     if exists (
         select from pgq.queue_right r
         join pgq.binding b on b.queue_id = r.queue_id
@@ -4983,10 +4983,10 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/bounded.sql
 
--- A time span that can be added to any date: between zero and so many years, without negative
+-- A time span that can be added to any date: between zero and the given years, without negative
 -- parts ('-1000000 years 365000000 days' is a short span that no date can be moved by). Others
--- count as so many years: a stored one that is absurd must stop nobody. Everything that reads an
--- interval of pgq.queue reads it by this function or by _lease_span.
+-- count as the given years: an absurd stored value must not make calls fail. All code reads the
+-- intervals of pgq.queue by this function or by _lease_span.
 create or replace function pgq._bounded(span interval, years int) returns interval
 language sql immutable parallel safe
 return case when extract(year from span) >= 0 and extract(month from span) >= 0
@@ -4994,13 +4994,13 @@ return case when extract(year from span) >= 0 and extract(month from span) >= 0
        then least(greatest(span, interval '0'), make_interval(years => years))
        else make_interval(years => years) end;
 comment on function pgq._bounded(interval, int) is
-    'A time span that can be added to any date, of at most so many years.';
+    'A time span that can be added to any date, of at most the given years.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/flush.sql
 
--- Lets the commit of this transaction wait for the disk where synchronous_commit is off. A
--- checkpoint outside of the database goes on from what was committed: a crash must not undo it.
+-- Makes the commit of this transaction wait for the disk if synchronous_commit is off. A checkpoint
+-- outside of the database continues from this commit: a crash must not undo it.
 create or replace function pgq._flush() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -5012,23 +5012,23 @@ begin
 end
 $$;
 comment on function pgq._flush() is
-    'Lets the commit of this transaction wait for the disk, whatever synchronous_commit says.';
+    'Makes the commit of this transaction wait for the disk, even if synchronous_commit is off.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/limit.sql
 
--- Every number that somebody tuned. The planner folds a call into a constant. Tests replace this
--- function to reach a limit with few messages.
+-- All tuned numbers. The planner folds a call into a constant. Tests replace this function to reach
+-- a limit with few messages.
 create or replace function pgq._limit(name text) returns int
 language sql immutable parallel safe
 return case name
     -- New rows that a claim looks up by transaction; if there are more, it begins at the first row.
     when 'late_rows' then 1000
-    -- How often a second a session does upkeep and notes its low watermark, and after how many
+    -- How often a second a session does upkeep and stores its low watermark, and after how many
     -- seconds it scans a queue from its first row again.
     when 'ticks' then 40
     when 'watermark_seconds' then 60
-    -- After how many seconds upkeep looks at all leases and scheduled rows of a queue again.
+    -- After how many seconds upkeep reads all leases and scheduled rows of a queue again.
     when 'full_seconds' then 5
     -- Rows that one upkeep within a claim handles of each kind, and messages in them.
     when 'upkeep_rows' then 100
@@ -5044,15 +5044,15 @@ return case name
     when 'sort_messages' then 50000
     -- Messages that a claim has to test before it stores the scan cursor of its filter.
     when 'cursor_tests' then 500
-    -- Messages that filters have to test in vain before a queue with lane_keys {auto} adds a key.
+    -- Messages that filters test without a match before a queue with lane_keys {auto} adds a key.
     when 'auto_tests' then 1000
     -- Filters and lanes that are kept of a queue.
     when 'filters' then 10000
     when 'lanes' then 1000
     -- Batches of a stream whose lineage is kept.
     when 'lineage' then 1000
-    -- The most messages, and pages of each slot of the journal, that one count reads; and the most
-    -- for which a look counts what has happened since the last count.
+    -- The most messages, and pages of each slot of the audit log, that one count reads; and the
+    -- most since the last count for which a reader of statistics counts them itself.
     when 'count_messages' then 2000000
     when 'count_pages' then 50000
     when 'live_messages' then 10000
@@ -5061,15 +5061,15 @@ return case name
     when 'traffic_hours' then 12
     -- Rows that cancel, purge, move and reschedule handle in one statement.
     when 'operate_rows' then 1000
-    -- Filtered subscriptions of a topic from which on they are found by their anchors; filters from
-    -- which on a field is looked up by its value; fields and patterns that are looked up.
+    -- The fewest filtered subscriptions of a topic that are found by their anchors; the fewest
+    -- filters for which a field is looked up by value; the most fields and patterns looked up.
     when 'standing_filters' then 128
     when 'field_filters' then 8
     when 'fields' then 64
     when 'field_patterns' then 16
-    -- Filters whose anchors one step of maintain() makes again.
+    -- Filters whose anchors one step of maintain() rebuilds.
     when 'gc_anchors' then 200
-    -- A set of suspects comes back in rows of its size divided by this.
+    -- A set of suspects is redelivered in rows of its size divided by this.
     when 'suspect_split' then 10
     -- Years that a retention may last, and any other interval of a policy.
     when 'retention_years' then 100
@@ -5079,9 +5079,9 @@ return case name
     -- Schedules that one claim runs, and missed runs of each of them that it publishes.
     when 'schedules' then 10
     when 'schedule_runs' then 100
-    -- Schedules that a consumer looks at before it sleeps.
+    -- Schedules that a consumer reads before it sleeps.
     when 'schedules_ahead' then 100
-    -- From when on missed => 'skip' skips a run: maintain() is called about once a minute.
+    -- Delay after which missed => 'skip' skips a run: maintain() is called about once a minute.
     when 'schedule_late_seconds' then 120
 end;
 comment on function pgq._limit(text) is 'Numbers that were chosen by measurement.';
@@ -5107,13 +5107,13 @@ $pgq_script$;
 create or replace function pgq.now() returns timestamptz
 language sql volatile parallel safe
 return pg_catalog.clock_timestamp();
-comment on function pgq.now() is 'The clock that leases, delays and expiries go by.';
+comment on function pgq.now() is 'The clock of leases, delays and expiries.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/refuse_missing.sql
 
--- Raises an error for a lease with ids of no message: 40001 if the transaction reads with an old
--- snapshot, else XX001. A short answer would let the caller acknowledge what it never got.
+-- Raises an error for a lease with ids that have no message: 40001 if the transaction reads with an
+-- old snapshot, else XX001. Otherwise the caller could acknowledge messages that it never got.
 create or replace function pgq._refuse_missing(lease_id bigint) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -5126,21 +5126,21 @@ begin
 end
 $$;
 comment on function pgq._refuse_missing(bigint) is
-    'Raises an error for a lease with ids of no message.';
+    'Raises an error for a lease with ids that have no message.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/refuse_old_routing.sql
 
 -- Raises 40001 if the transaction reads with a snapshot from before the last change of a queue: it
--- might not know which lanes the queue has now, and put a message where no claim looks for it.
+-- might not see the lanes that the queue has now, and put a message where no claim finds it.
 create or replace function pgq._refuse_old_routing() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- To lock a row that has changed is what fails. The lock itself is not wanted: rolling back to
-    -- here gives it up at once. Called by transactions that write already, so that a change to come
-    -- knows of them.
+    -- Locking a row that has changed fails. The lock itself is not needed: the rollback of this
+    -- block releases it at once. The caller already has a transaction id, by which a later change
+    -- of a queue takes it into account.
     perform from pgq.routing for share skip locked;
     raise exception using errcode = 'QU000';
 exception
@@ -5149,16 +5149,16 @@ exception
 end
 $$;
 comment on function pgq._refuse_old_routing() is
-    'Raises 40001 if the transaction does not know the last change of a queue.';
+    'Raises 40001 if the transaction does not see the last change of a queue.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/refuse_snapshot.sql
 
 -- Raises 40001 if the transaction reads with an old snapshot; called when messages were not found.
 --
--- TRUNCATE empties an era also for snapshots from before, and those do not see where its unfinished
--- messages were carried either. Under READ COMMITTED every statement has a new snapshot, taken
--- after it has locked the log: what it does not find there is not there.
+-- TRUNCATE empties an era for older snapshots too, and these do not see the copies of unfinished
+-- messages either. Under READ COMMITTED every statement takes a new snapshot after it has locked
+-- the log: a message that it does not find is not in the log.
 create or replace function pgq._refuse_snapshot() returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -5193,7 +5193,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/span_of_lease.sql
 
--- How long a lease lasts. A stored duration that is zero or negative counts as the other one.
+-- How long a lease lasts. A stored duration of zero counts as otherwise; the rest as in _bounded.
 create or replace function pgq._lease_span(span interval, otherwise interval default '30 s')
 returns interval
 language sql immutable parallel safe
@@ -5265,7 +5265,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/area.sql
 
--- A range of a field in an index: the values as x, the field as y.
+-- A range of a field in an index: the values on the x axis, the field on the y axis.
 create or replace function pgq._area(field bigint, texts boolean, low float8,
     high float8 default null)
 returns box
@@ -5278,7 +5278,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/field_hash.sql
 
--- Names a field of the filters of a topic pattern. Equal hashes of two fields cost a test.
+-- Names a field of the filters of a topic pattern. A hash collision only costs an extra test.
 create or replace function pgq._field_hash(pattern text, scope text, key text) returns bigint
 language sql immutable parallel safe
 return pg_catalog.hashtextextended(
@@ -5289,8 +5289,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/field_values.sql
 
--- The values of a field of the payload, with those in arrays. More than a filter may look at, never
--- less.
+-- The values of a field of the payload, with those in arrays. Perhaps more than a filter tests,
+-- never fewer.
 create or replace function pgq._field_values(paths jsonpath[], payload jsonb) returns jsonb[]
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -5364,7 +5364,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/is_received.sql
 
--- Does one of these queues receive such a message, by its bindings of today?
+-- Whether one of these queues receives such a message, by its current bindings.
 create or replace function pgq._is_received(queues int[], message pgq.message) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -5378,7 +5378,7 @@ begin
 end
 $$;
 comment on function pgq._is_received(int[], pgq.message) is
-    'Does one of these queues receive such a message?';
+    'Whether one of these queues receives such a message.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/keep_filter.sql
@@ -5391,8 +5391,8 @@ as $$
 declare
     v_filter pgq.filter := pgq._find_filter(document, queue.lane_keys);
 begin
-    -- Two sessions may keep the same filter at once: either row is right, and nobody waits. Each
-    -- queue has a limit of its own: nobody can fill the cache of others.
+    -- Two sessions may store the same filter at once: both rows are right, and neither waits. Each
+    -- queue has a limit of its own, so that none can fill the cache of the others.
     if v_filter.filter_id is null and (
         select count(*) < pgq._limit('filters') from pgq.filter f
         where f.queue_id = queue.queue_id)
@@ -5413,8 +5413,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/lane_hash.sql
 
--- The hash of a value of a hashed lane key. Null and missing ([]) count as one value. What is not a
--- scalar ({}) has the hash 0, where every filter looks.
+-- The hash of a value of a hashed lane key. Null and missing ([]) count as one value. A value that
+-- is not a scalar ({}) has the hash 0, which every filter on the payload scans.
 create or replace function pgq._lane_hash(value jsonb) returns int
 language sql immutable parallel safe
 return case when value = '{}' then 0
@@ -5446,20 +5446,20 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/number_place.sql
 
--- Numbers as they stand in an index: rounded, and kept within what a box can be measured in.
+-- A number as it is stored in an index: rounded, and kept in the range for which a box has a size.
 create or replace function pgq._number_place(value numeric) returns float8
 language sql immutable parallel safe
 return case
     when value is null then null  -- least() and greatest() skip it
     when abs(value) < 1e-100 then 0
     else least(greatest(value, -1e100), 1e100)::float8 end;
-comment on function pgq._number_place(numeric) is 'A number that orders as the given one.';
+comment on function pgq._number_place(numeric) is 'A float that sorts like the given number.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/set_anchors.sql
 
--- Makes the anchors of a binding, where the fewest other filters have theirs: a value that all
--- filters ask for finds all of them.
+-- Makes the anchors of a binding, on the values that the fewest other filters have as anchors: a
+-- value that all filters test for would find all of them.
 create or replace function pgq._set_anchors(binding pgq.binding) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -5511,14 +5511,14 @@ create or replace function pgq._text_place(value text) returns float8
 language sql immutable parallel safe
 return ('x' || rpad(encode(substr(convert_to(value, 'UTF8'), 1, 6), 'hex'), 12, '0'))::bit(48)
     ::bigint::float8;
-comment on function pgq._text_place(text) is 'A number that orders as the beginning of a string.';
+comment on function pgq._text_place(text) is 'A number that sorts like the beginning of a string.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/26_lane/hash_lanes.sql
 
--- A queue has too many lanes: from now on the values of the lane key that has the most of them are
--- hashed. Lanes that are there become stale, and maintain() empties them. Whoever gets the queue's
--- row does it for all publishers; nobody waits.
+-- A queue has too many lanes: from now on the lane key with the most values is hashed. Existing
+-- lanes become stale, and maintain() empties them. The publisher that gets the lock on the queue's
+-- row does it for all; the others do not wait.
 create or replace function pgq._hash_lanes(queue_id int, lane_keys text[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -5533,7 +5533,7 @@ begin
     if not found then
         return;
     end if;
-    -- Not where lanes have limits or take turns: all values of a hashed key are one lane to those.
+    -- Not if lanes have limits or take turns: these count all values of a hashed key as one lane.
     if pgq._hashed_key(lane_keys) is null and not exists (
         select from pgq.queue_limit l
         where l.queue_id = _hash_lanes.queue_id
@@ -5557,7 +5557,7 @@ begin
 end
 $$;
 comment on function pgq._hash_lanes(int, text[]) is
-    'Has the values of a lane key hashed, because there are too many lanes.';
+    'Hashes the values of a lane key, because there are too many lanes.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/26_lane/in_lanes.sql
@@ -5575,7 +5575,7 @@ $pgq_script$;
 -- sql/26_lane/keep_lanes.sql
 
 -- Which lanes of a queue can hold a match (null: any ready row can), and in which of them every
--- message does. A overflow lane, or one of other keys than the queue has now, can hold anything.
+-- message matches. The overflow lane, and lanes of other keys than the queue has now, can hold any.
 create or replace function pgq._keep_lanes(queue pgq.queue, filter pgq.filter)
 returns pgq._lanes
 language plpgsql stable
@@ -5599,7 +5599,7 @@ begin
     ) l
     where l.mixed or jsonb_path_match(l.document, filter.lane_path, '{}', true);
     v_lanes.hashes := filter.lane_hashes;
-    -- One scan per lane pays while they are few; and it cannot see rows that have no lane. With
+    -- One scan per lane pays off while lanes are few, and it misses rows that have no lane. With
     -- hashes only stale lanes are scanned, which maintain() empties.
     v_lanes.by_lane := not queue.unlaned_rows and case
         when v_lanes.hashes is null then cardinality(v_lanes.kept) <= 32
@@ -5635,7 +5635,7 @@ begin
             raise exception using errcode = 'QU000';
         exception
             when sqlstate 'QU000' then
-                null;  -- the locks are given up
+                null;  -- the locks are released
         end;
     end if;
     if v_label is not null then
@@ -5677,8 +5677,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/26_lane/lane_document.sql
 
--- A label as a message, for filters. An object is there for each key on the way to a field, even if
--- the field is missing: conditions that ask for missing fields look into it.
+-- A label as a message, for filters. Each key on the path to a field has an object, even if the
+-- field is missing: conditions that test for missing fields read it.
 create or replace function pgq._lane_document(lane_keys text[], label jsonb) returns jsonb
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -5710,8 +5710,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/26_lane/lane_field.sql
 
--- The value of a lane key in a message: a scalar, [] if it is missing, {} if an array or an object
--- stands there or on the way, or a key that a policy would take for this one ("a.b" for a.b).
+-- The value of a lane key in a message: a scalar, [] if it is missing, {} if it is an object, if an
+-- array is there or on the path, or if a policy would read a dotted key ("a.b") as this one (a.b).
 create or replace function pgq._lane_field(payload jsonb, key text) returns jsonb
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -5780,7 +5780,7 @@ return jsonb_build_array(
     pgq._lane_value(m, lane_keys[3]),
     pgq._lane_value(m, lane_keys[4]));
 comment on function pgq._lane_label(pgq.message, text[]) is
-    'What the messages of a lane have in common.';
+    'The values that the messages of a lane share.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/27_notify/wake.sql
@@ -5791,13 +5791,13 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- An old snapshot may not know who waits.
+    -- An old snapshot may not show all waiters.
     if exists (select from pgq.waiter w
                where w.queue_id = _wake.queue_id and w.until > pgq.now())
        or current_setting('transaction_isolation') <> 'read committed'
     then
-        -- PostgreSQL sends equal notifications of a transaction once, from version 19 on to those
-        -- alone that listen to the channel.
+        -- PostgreSQL sends equal notifications of a transaction once, from version 19 on only to
+        -- sessions that listen on the channel.
         perform pg_notify(q.channel, '') from pgq.queue q where q.queue_id = _wake.queue_id;
     end if;
 end
@@ -5807,7 +5807,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/27_notify/wake_results.sql
 
--- Notifies those who wait for the end of one of these messages, if there are any.
+-- Notifies the sessions that wait for the end of one of these messages, if there are any.
 create or replace function pgq._wake_results(ids int8multirange) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -5820,13 +5820,13 @@ begin
 end
 $$;
 comment on function pgq._wake_results(int8multirange) is
-    'Notifies those who wait for the end of one of these messages.';
+    'Notifies the sessions that wait for the end of one of these messages.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/add_hashed.sql
 
--- Makes ready rows from ids in a lane with a hashed key: those of one hash may share rows of at
--- most size ids.
+-- Makes ready rows from ids in a lane with a hashed key: ids of one hash may share rows of at most
+-- size ids.
 create or replace function pgq._add_hashed(
     queue_id int, lane_id int, priority int, back boolean, attempt int, expires_at timestamptz,
     failures jsonb, grouped boolean, ids bigint[], hashes int[], size int,
@@ -5837,7 +5837,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if (select count(distinct h) > cardinality(_add_hashed.ids) / 2 from unnest(hashes) h) then
-        -- Most values are those of one message: to group them would cost more than it saves.
+        -- Most values belong to a single message: grouping would cost more than it saves.
         insert into pgq.ready (
             queue_id, lane_id, rank, attempt, size, xid, expires_at, grouped, suspect, hash,
             failures, ids)
@@ -5968,8 +5968,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/enqueue.sql
 
--- Makes messages of the log ready (again): retries, delayed ones, replays. To revive them is to
--- forget that they expire. What comes back stands before what is fresh.
+-- Makes messages of the log ready (again): retries, delayed ones, replays. revive: their expiry is
+-- ignored. back: they rank with the redeliveries, before first deliveries.
 create or replace function pgq._enqueue(
     queue pgq.queue, ids int8multirange, attempt int, failures jsonb, grouped boolean,
     revive boolean default false, back boolean default true, suspect boolean default false
@@ -5978,7 +5978,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Once replayed after its time, a message does not expire any more.
+    -- A message that was replayed after its expiry does not expire again.
     v_replayed timestamptz := (jsonb_path_query_array(
         coalesce(failures, '[]'), '$[*] ? (@.outcome == "replay").at') ->> -1)::timestamptz;
     v_hashed text := substr(queue.lane_keys[pgq._hashed_key(queue.lane_keys)], 2);
@@ -5986,7 +5986,7 @@ declare
     v_count int := 0;
 begin
     if queue.dedup <> 'keep' and _enqueue.attempt = 0 then
-        queue.set_size := 1;  -- by its rank a later message with the dedup key finds the row
+        queue.set_size := 1;  -- a later message with the dedup key finds the row by its rank
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq._refuse_old_routing();
@@ -6025,7 +6025,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/held_by.sql
 
--- What a queue holds, in whatever state.
+-- The messages that a queue holds, in whatever state.
 create or replace function pgq._held_by(queue_id int) returns int8multirange
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -6053,8 +6053,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/record.sql
 
--- Notes in the audit log what was done to messages of a queue by somebody who does not hold them,
--- and counts it.
+-- Records in the audit log what was done to messages of a queue by a caller without a lease, and
+-- counts it.
 create or replace function pgq._record(
     queue_id int, event text, attempt int, ids int8multirange, note text
 ) returns void
@@ -6071,14 +6071,14 @@ begin
 end
 $$;
 comment on function pgq._record(int, text, int, int8multirange, text) is
-    'Notes what an operator did to messages of a queue.';
+    'Records what was done to messages of a queue by a caller without a lease.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/take_all_ready.sql
 
--- Takes the next ready rows of a queue, from a rank on, but for those that another transaction has
--- locked; last is the rank to go on behind, null at the end. A third of the work of finding rows
--- first and then cutting sets out of them, which a million single messages need not.
+-- Takes the next ready rows of a queue, from a rank on, except those that another transaction has
+-- locked. last: the rank to continue after; null at the end. Takes whole rows, which is a third of
+-- the work of finding rows first and then cutting sets out of them.
 create or replace function pgq._take_all_ready(
     queue_id int, low bigint, "rows" int, out sets pgq._withdrawn[], out last bigint)
 language plpgsql volatile
@@ -6113,7 +6113,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/take_ready.sql
 
--- Takes the given sets, at most n messages, out of ready rows and puts back what is left of these.
+-- Takes the given sets, at most n messages, out of ready rows and puts the rest of each row back.
 -- Rows that another transaction has locked are skipped.
 create or replace function pgq._take_ready(
     queue_id int, places tid[], sets int8multirange[], n bigint
@@ -6125,7 +6125,7 @@ begin
     return query
         with locked as materialized (
             select r.ctid as place, r.* from pgq.ready r
-            -- By place alone: by queue, the planner would read the whole backlog.
+            -- By ctid alone: with queue_id here, the planner would read the whole backlog.
             where r.ctid = any (places)
             for update skip locked
         ), counted as (
@@ -6167,8 +6167,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/take_scheduled.sql
 
--- Takes the given sets, at most n messages, out of scheduled rows and puts back what is left of
--- these. Rows that another transaction has locked are skipped.
+-- Takes the given sets, at most n messages, out of scheduled rows and puts the rest of each row
+-- back. Rows that another transaction has locked are skipped.
 create or replace function pgq._take_scheduled(
     queue_id int, places tid[], sets int8multirange[], n bigint
 ) returns setof pgq._withdrawn
@@ -6213,8 +6213,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/tokens.sql
 
--- A token bucket that will be full at a moment: how many tokens it has, and when it has so many.
--- Its size is the burst: a tenth of the messages of its interval unless given.
+-- A token bucket is stored as the time when it will be full. Its size is the burst: a tenth of the
+-- messages of its interval unless given.
 create or replace function pgq._burst(rate text, burst int) returns int
 language sql immutable parallel safe
 return coalesce(burst, greatest(1, split_part(rate, '/', 1)::int / 10));
@@ -6232,7 +6232,7 @@ returns timestamptz
 language sql immutable parallel safe
 return full_at - make_interval(secs => (burst - n) * step);
 comment on function pgq._tokens_at(timestamptz, float8, int, int) is
-    'When a bucket has so many tokens.';
+    'When a bucket has n tokens.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/tokens_shards.sql
@@ -6265,8 +6265,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/admit_heads.sql
 
--- Makes heads of ordering groups ready, or schedules those that are still delayed: as they were
--- published, or as an operator said since (due_at).
+-- Makes heads of ordering groups ready, or schedules those that are still delayed: by their
+-- deliver_at, or by a time that was set since (due_at).
 create or replace function pgq._admit_heads(
     queue pgq.queue, ids bigint[], failures jsonb, now timestamptz,
     due_at timestamptz default null
@@ -6307,8 +6307,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/advance_group.sql
 
--- Lets the next in line take the place of a head that is done, for the caller to admit; null if
--- there is none. Held: another transaction has the group, and nothing was done.
+-- Makes the next message in line the head, after a head that is done, and returns it for the caller
+-- to admit; null if there is none. held: another transaction has the group, and nothing was done.
 create or replace function pgq._advance_group(
     queue_id int, group_key text, message_id bigint,
     out held boolean, out next_id bigint, out failures jsonb, out due_at timestamptz)
@@ -6348,12 +6348,12 @@ begin
 end
 $$;
 comment on function pgq._advance_group(int, text, bigint) is
-    'Lets the next in line take the place of a group''s head.';
+    'Makes the next message in line the head of its group.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/advance_groups.sql
 
--- The heads with these ids are done: whoever is next in line takes their place.
+-- The heads with these ids are done: the next messages in line become heads.
 create or replace function pgq._advance_groups(
     queue pgq.queue, ids int8multirange, now timestamptz
 ) returns void
@@ -6372,8 +6372,8 @@ begin
         where m.group_key is not null order by m.group_key, m.id
     loop
         v_count := v_count + 1;
-        -- A publisher may hold the group and be about to stand in line. An acknowledgement does
-        -- not wait for it: it leaves a note, and a claim after the publisher's commit moves on.
+        -- A publisher may hold the group and be about to add to the line. An ack does not wait for
+        -- it: it stores a deferred advance, for a claim after the publisher's commit.
         v_next := pgq._advance_group(queue.queue_id, v_message.group_key, v_message.id);
         if v_next.held then
             insert into pgq.group_stall (queue_id, group_key, message_id)
@@ -6394,13 +6394,13 @@ begin
 end
 $$;
 comment on function pgq._advance_groups(pgq.queue, int8multirange, timestamptz) is
-    'Lets the next of each group take the place of a head that is done.';
+    'Makes the next message of each group its head, after one that is done.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/advance_lease.sql
 
--- Messages of groups that a lease held were ended: whoever is next takes the place of heads. Where
--- the lease holds the next one too (runs), that one is the head now, and stays leased.
+-- Messages of groups that a lease held were ended: the next messages become heads. If the lease
+-- holds the next message of a group too (runs), this message becomes the head and stays leased.
 create or replace function pgq._advance_lease(
     queue pgq.queue, ended pgq.lease, now timestamptz
 ) returns void
@@ -6438,8 +6438,8 @@ begin
         if v_head.next_id is null then
             v_done := v_done || v_head.message_id;
         else
-            -- Waits for a publisher of the group, unlike other acknowledgements: a note for later
-            -- could not say that the next one is leased. In the order of keys, as publishers do.
+            -- Waits for a publisher of the group, unlike other acks: a deferred advance could not
+            -- say that the next message is leased. In the order of keys, as publishers do.
             update pgq.group_head h set message_id = v_head.next_id
             where h.queue_id = queue.queue_id and h.group_key = v_head.group_key;
         end if;
@@ -6448,12 +6448,12 @@ begin
 end
 $$;
 comment on function pgq._advance_lease(pgq.queue, pgq.lease, timestamptz) is
-    'Lets groups go on from messages of a lease that were ended.';
+    'Advances the groups of messages of a lease that were ended.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/backfill.sql
 
--- Adds what the log still has to a new subscription. The caller keeps publishers out.
+-- Adds messages that the log still has to a new subscription. The caller has locked publishers out.
 create or replace function pgq._backfill(
     queue pgq.queue, binding pgq.binding, since timestamptz, since_id bigint
 ) returns void
@@ -6469,13 +6469,13 @@ declare
     v_set record;
 begin
     if queue.mode = 'archive' then
-        return;  -- it delivers nothing, and the log has it
+        return;  -- an archive delivers nothing, and the log has the messages
     end if;
     -- Finished messages become unfinished again: their eras must not be truncated meanwhile.
     perform pgq._share_lock('era');
     select min(m.id), max(m.id) into v_low, v_high from pgq.message m;
     v_low := greatest(v_low, since_id);
-    -- What the queue holds by another binding it has already.
+    -- Messages that the queue already holds by another binding are not added.
     v_held := pgq._held_by(queue.queue_id);
     if queue.journal = 'all' then
         select coalesce(range_agg(j.ids), '{}') into v_done from pgq.journal j
@@ -6484,7 +6484,7 @@ begin
     end if;
     while v_low <= v_high loop
         for v_set in
-            -- Those of ordering groups all together: their order is that of their ids.
+            -- Messages of ordering groups all together: their order is that of their ids.
             select case when m.deliver_at > v_now and m.group_key is null then m.deliver_at end
                        as due_at,
                    m.group_key is not null as grouped, array_agg(m.id order by m.id) as ids
@@ -6496,8 +6496,8 @@ begin
               and (m.topic = binding.pattern and binding.regex is null or m.topic ~ binding.regex)
               and pgq._matches(binding.path, binding.scope, m, 1, v_now)
               and not v_held @> m.id
-              -- and what it has finished by another binding it does not get again. If no journal
-              -- tells, what a binding matches that was there at the time counts as finished.
+              -- Nor messages that it has finished by another binding. If acks are not recorded, a
+              -- message counts as finished if a binding of the time of its publication matches it.
               and not (coalesce(v_done @> m.id, true) and exists (
                   select from pgq.binding b
                   where b.queue_id = queue.queue_id and b.binding_id <> binding.binding_id
@@ -6523,13 +6523,13 @@ begin
 end
 $$;
 comment on function pgq._backfill(pgq.queue, pgq.binding, timestamptz, bigint) is
-    'Adds what the log still has to a new subscription.';
+    'Adds messages that the log still has to a new subscription.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/deliver.sql
 
 -- Delivers messages of the log to a queue for the first time: into ready rows, or scheduled rows if
--- they are delayed. Returns those of ordering groups, which the caller hands to _join_queue.
+-- they are delayed. Returns the messages of ordering groups, for the caller to pass to _join_queue.
 create or replace function pgq._deliver(queue pgq.queue, ids bigint[], now timestamptz)
 returns bigint[]
 language plpgsql volatile
@@ -6586,8 +6586,8 @@ $$;
 comment on function pgq._join_queue(pgq.queue, bigint[], timestamptz) is
     'Puts messages of ordering groups into a queue.';
 
--- The same for several queues; queues and ids run in parallel. Queue after queue and in the order
--- of ids, so that two batches cannot wait for each other.
+-- The same for several queues; queues and ids are parallel arrays. In the order of queue ids, so
+-- that two batches cannot deadlock.
 create or replace function pgq._join_queues(queues int[], ids bigint[], now timestamptz)
 returns void
 language plpgsql volatile
@@ -6612,7 +6612,7 @@ $pgq_script$;
 -- sql/29_group/join_groups.sql
 
 -- Puts messages into their ordering groups, in order: the first of a group that has no head
--- becomes its head and is returned, the others stand in line.
+-- becomes its head and is returned, the others wait in line.
 create or replace function pgq._join_groups(
     queue_id int, ids bigint[], failures jsonb, due_at timestamptz default null)
 returns bigint[]
@@ -6624,8 +6624,8 @@ declare
     v_head bigint;
     v_heads bigint[] := '{}';
 begin
-    -- In the order of the keys, so that two publishers with the same groups cannot wait for each
-    -- other. A publisher that uses a group holds it until it commits: its order is then known.
+    -- In the order of the keys, so that two publishers with the same groups cannot deadlock. A
+    -- publisher that uses a group holds it until it commits: the order of the group is then known.
     for v_message in
         select m.id, m.group_key from unnest(_join_groups.ids) i join pgq.message m on m.id = i
         order by m.group_key, m.id
@@ -6646,13 +6646,13 @@ begin
 end
 $$;
 comment on function pgq._join_groups(int, bigint[], jsonb, timestamptz) is
-    'Puts messages into their ordering groups and returns those whose turn it is.';
+    'Puts messages into their ordering groups and returns those that are heads.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/rejoin_groups.sql
 
--- Puts messages that come back to a queue into their ordering groups: at the head if the group has
--- not moved on from there, else in line. If it was to move on from one of these, it no longer is.
+-- Puts messages that return to a queue into their ordering groups: as the head if the group has no
+-- other head by now, else in line. Deletes deferred advances from these messages.
 create or replace function pgq._rejoin_groups(
     queue pgq.queue, ids bigint[], failures jsonb, due_at timestamptz, now timestamptz
 ) returns void
@@ -6668,15 +6668,15 @@ end
 $$;
 comment on function pgq._rejoin_groups(
     pgq.queue, bigint[], jsonb, timestamptz, timestamptz) is
-    'Puts messages that come back to a queue into their ordering groups.';
+    'Puts messages that return to a queue into their ordering groups.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/return_runs.sql
 
 -- Gives back messages of a lease that holds runs of groups: they failed, or were released. Later
 -- messages of the same groups leave the lease too and wait in line again; no attempt is counted for
--- them. A message that is given back and is not the head of its group waits in line as well; of
--- each group the first ones, as many as most says, keep their failures, so that each is delivered
+-- them. A message that is given back and is not the head of its group waits in line as well. The
+-- first messages of each group, at most "most", keep their failures, so that each is delivered
 -- alone. Returns the heads that are left: the caller decides what becomes of them.
 create or replace function pgq._return_runs(
     ended pgq.lease, failures jsonb, delay interval, now timestamptz, most int default 2147483647
@@ -6733,7 +6733,7 @@ begin
 end
 $$;
 comment on function pgq._return_runs(pgq.lease, jsonb, interval, timestamptz, int) is
-    'Lets what stands behind failed messages of groups wait in line again.';
+    'Puts messages of groups behind failed or released ones back into the line.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/addressed_to.sql
@@ -6760,7 +6760,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/alter_queue.sql
 
--- Changes what is given, keeps what is null.
+-- Changes the given parts of a policy and keeps those that are null.
 create or replace function pgq.alter_queue(
     name text,
     lane_keys text[] default null,
@@ -6825,8 +6825,8 @@ begin
     end if;
     v_queue.limited := v_limits.queue_id is not null;
 
-    -- Ready rows keep the lanes they have. A lane of other keys counts as mixed from now on, and
-    -- rows without a lane are looked for until none is left: no message is touched here, however
+    -- Ready rows keep the lanes they have. A lane of other keys can hold any message from now on,
+    -- and claims scan rows without a lane until none is left: no message is touched here, however
     -- many there are, and a publisher that still uses the old keys does no harm.
     if v_before.lane_keys is distinct from v_queue.lane_keys then
         v_queue.lanes_full := false;
@@ -6846,7 +6846,7 @@ begin
         on_dead = v_queue.on_dead, suggestions = v_queue.suggestions, limited = v_queue.limited,
         max_lease = v_queue.max_lease, dedup = v_queue.dedup
     where q.queue_id = v_queue.queue_id;
-    -- What publishers go by, and what pgq.check() does.
+    -- The settings that publishers and pgq.check() depend on.
     if (v_before.lane_keys, v_before.mode, v_before.dedup_window, v_before.dedup,
         v_before.journal)
        is distinct from (v_queue.lane_keys, v_queue.mode, v_queue.dedup_window, v_queue.dedup,
@@ -6867,7 +6867,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/alter_subscription.sql
 
--- Gives a subscription another filter; the next publish follows it.
+-- Gives a subscription another filter; the next publish uses it.
 create or replace function pgq.alter_subscription(
     subscriber text, pattern text, filter jsonb, caller pgq.caller default current_user
 ) returns void
@@ -6899,8 +6899,8 @@ begin
 end
 $$;
 comment on function pgq.alter_subscription(text, text, jsonb, pgq.caller) is
-    'Gives a subscription another filter, null for none. The next publish follows it; what the '
-    'queue has received stays in it.';
+    'Gives a subscription another filter, null for none. The next publish uses it; messages that '
+    'the queue has received stay in it.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/change_right.sql
@@ -7106,9 +7106,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/close_types.sql
 
--- Takes row types of pgq from PUBLIC. A column of such a type, in a table of somebody else, would
--- keep an upgrade from altering the table that the type belongs to. Locks no table, so it may be
--- done beside an upgrade.
+-- Revokes the row types of pgq from PUBLIC. A column of such a type, in a table of another role,
+-- would keep an upgrade from altering the table that the type belongs to. Locks no table, so it may
+-- run beside an upgrade.
 create or replace function pgq._close_types() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -7125,12 +7125,12 @@ begin
     end loop;
 end
 $$;
-comment on function pgq._close_types() is 'Takes row types of pgq from PUBLIC.';
+comment on function pgq._close_types() is 'Revokes the row types of pgq from PUBLIC.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/create_queue.sql
 
--- Creates a queue that receives the topic of its name; false if it is there with this policy.
+-- Creates a queue that receives the topic of its name; false if it exists with this policy.
 create or replace function pgq.create_queue(
     name text,
     lane_keys text[] default null,
@@ -7245,8 +7245,8 @@ comment on function pgq.create_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
     text, text, boolean, int, text, int, int, text, int, boolean, interval, text) is
     'Creates a queue that receives the topic of its name. Returns false if it exists with the same '
-    'policy; raises QU002 if it exists with another. Limits: max_leased messages under way at a '
-    'time; rate, such as 100/min, with a burst (a tenth of it unless given); lane_max_leased and '
+    'policy; raises QU002 if it exists with another. Limits: at most max_leased messages leased at '
+    'a time; rate, such as 100/min, with a burst (a tenth of it unless given); lane_max_leased and '
     'lane_rate for each lane; fair lets the lanes take turns.';
 $pgq_script$;
     execute $pgq_script$
@@ -7274,7 +7274,7 @@ begin
                   hint = 'Purge it, discard its dead letters, or use force => true.';
     end if;
     if pgq._is_owner(caller) then
-        perform pgq._lock_rights();  -- nobody gets a right to the queue meanwhile
+        perform pgq._lock_rights();  -- no role gets a right to the queue meanwhile
     end if;
     -- Not left to a foreign key, which does nothing under session_replication_role = replica.
     delete from pgq.binding b where b.queue_id = v_queue.queue_id;
@@ -7283,9 +7283,9 @@ begin
         return false;
     end if;
     perform pgq._rerouted(caller);
-    -- What a transaction in flight may still add for this queue is swept by maintain().
+    -- maintain() deletes what a transaction in flight may still add for this queue.
     perform pgq._gc_queue(v_queue.queue_id);
-    -- Others leave it to maintain(): changes of privileges would lock out all others until the
+    -- Other roles leave it to maintain(): a change of privileges blocks all others until the
     -- transaction ends.
     if pgq._is_owner(caller) then
         perform pgq._gc_access();
@@ -7294,8 +7294,8 @@ begin
 end
 $$;
 comment on function pgq.drop_queue(text, boolean, pgq.caller) is
-    'Drops a queue. One that still holds messages or dead letters is dropped only by force, and '
-    'they are gone with it. False if somebody else dropped it meanwhile.';
+    'Drops a queue. A queue that still holds messages or dead letters is dropped only by force, '
+    'together with them. False if another session has dropped it meanwhile.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/entity_filter.sql
@@ -7331,9 +7331,9 @@ end
 $$;
 comment on function pgq.entity_filter(text[], text[], boolean, text[], text[]) is
     'A filter document from lists of senders and recipients; each type is exact (default) or '
-    'regex. A sender of the list and, if given, a recipient of the list or (broadcast_filter) none '
-    'at all. '
-    'Null is no condition. broadcast_filter => false leaves out messages without a recipient.';
+    'regex. A match has a sender of the list and, if given, a recipient of the list, or (with '
+    'broadcast_filter) no recipient. '
+    'Null: no condition. broadcast_filter => false leaves out messages without a recipient.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/entity_test.sql
@@ -7382,7 +7382,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/gc_access.sql
 
--- Takes away the rights to queues that are gone, and the privileges that roles need no more. The
+-- Removes the rights to dropped queues, and revokes the privileges that roles no longer need. The
 -- caller holds the lock "right".
 create or replace function pgq._gc_access() returns void
 language plpgsql volatile
@@ -7401,12 +7401,12 @@ begin
 end
 $$;
 comment on function pgq._gc_access() is
-    'Takes away the rights to queues that are gone, and their privileges.';
+    'Removes the rights to dropped queues, and their privileges.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/gc_queue.sql
 
--- Removes all that belonged to a dropped queue.
+-- Removes everything that belonged to a dropped queue.
 create or replace function pgq._gc_queue(queue_id int) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -7431,12 +7431,12 @@ begin
     delete from pgq.lane_choice c where c.queue_id = _gc_queue.queue_id;
 end
 $$;
-comment on function pgq._gc_queue(int) is 'Removes all that belonged to a dropped queue.';
+comment on function pgq._gc_queue(int) is 'Removes everything that belonged to a dropped queue.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/gc_rights.sql
 
--- Forgets the rights of roles that were dropped, or deprived of everything by DROP OWNED.
+-- Removes the rights of roles that were dropped, or have lost their privileges by DROP OWNED.
 create or replace function pgq._gc_rights() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -7448,12 +7448,12 @@ begin
         where n.nspname = 'pgq' and a.grantee = r.role and a.privilege_type = 'USAGE');
 end
 $$;
-comment on function pgq._gc_rights() is 'Forgets the rights of roles that cannot use them.';
+comment on function pgq._gc_rights() is 'Removes the rights of roles that cannot use them.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/grant_queue.sql
 
--- Gives a role a right to a queue; false if it has it.
+-- Gives a role a right to a queue; false if it has the right already.
 create or replace function pgq.grant_queue(queue text, role name, "right" text) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -7464,15 +7464,15 @@ end
 $$;
 comment on function pgq.grant_queue(text, name, text) is
     'Gives a role and its members a right to a queue. publish: to publish to every topic that the '
-    'queue receives. consume: to claim from it and to look at it. admin: both, and to alter, '
+    'queue receives. consume: to claim from it and to inspect it. admin: both, and to alter, '
     'pause, subscribe, replay, discard and drop it. The role also gets the privileges that it '
-    'needs to call the functions of that right. False if it has the right.';
+    'needs to call the functions of that right. False if it has the right already.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/lane_keys.sql
 
--- Lane keys as the queue keeps them: without the word headers; hashed if they were before and no
--- other is to be. What the queue has chosen itself stays with {auto}.
+-- Lane keys as the queue stores them: without the word headers. A key that was hashed stays hashed
+-- unless another is to be. With {auto} the queue keeps its keys.
 create or replace function pgq._lane_keys(lane_keys text[], before text[]) returns text[]
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -7492,7 +7492,7 @@ begin
         order by u.i), '{}');
 end
 $$;
-comment on function pgq._lane_keys(text[], text[]) is 'Lane keys as the queue keeps them.';
+comment on function pgq._lane_keys(text[], text[]) is 'Lane keys as the queue stores them.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/limits.sql
@@ -7552,8 +7552,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/lock_rights.sql
 
--- Changes of rights wait for each other: PostgreSQL itself fails when two sessions change the
--- privileges of one object at once.
+-- Serializes changes of rights: PostgreSQL itself fails when two sessions change the privileges of
+-- one object at once.
 create or replace function pgq._lock_rights() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -7562,7 +7562,7 @@ begin
     perform pgq._lock('right');
 end
 $$;
-comment on function pgq._lock_rights() is 'Lets changes of rights wait for each other.';
+comment on function pgq._lock_rights() is 'Serializes changes of rights.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/pattern_regex.sql
@@ -7577,7 +7577,7 @@ begin
         perform pgq._check_topic(pattern);
         return null;
     end if;
-    -- A pattern is no filter, and neither is its error.
+    -- 22023, not the QU004 of _topic_regex: a pattern is not a filter.
     if length(pattern) > 255 or pattern !~
         E'^([^[:space:][:cntrl:].*#]+|[*#])(\\.([^[:space:][:cntrl:].*#]+|[*#]))*$'
     then
@@ -7648,9 +7648,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/require_pattern.sql
 
--- Raises 42501 unless the caller, who is not the owner, administers a queue that receives all of
--- what the pattern stands for: a subscription must bring nobody what it could not have before,
--- neither messages to read nor topics to publish to.
+-- Raises 42501 unless the caller, who is not the owner, administers a queue that receives every
+-- message of the pattern: a subscription must not give a role anything that it could not have
+-- before, neither messages to read nor topics to publish to.
 create or replace function pgq._require_pattern(caller name, pattern text, regex text)
 returns void
 language plpgsql stable
@@ -7673,7 +7673,7 @@ begin
 end
 $$;
 comment on function pgq._require_pattern(name, text, text) is
-    'Raises 42501 unless the caller administers a queue that receives what the pattern stands for.';
+    'Raises 42501 unless the caller administers a queue that receives what the pattern matches.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/rerouted.sql
@@ -7707,7 +7707,7 @@ begin
 end
 $$;
 comment on function pgq._rerouted(name) is
-    'Makes publishing learn its routes again. The caller is null where pgq itself changes '
+    'Invalidates the routing cache. The caller is null where pgq itself changes '
     'bindings.';
 $pgq_script$;
     execute $pgq_script$
@@ -7747,9 +7747,9 @@ begin
 end
 $$;
 comment on function pgq.revoke_queue(text, name, text) is
-    'Takes a right to a queue away from a role, and the privileges that it needs no more. What it '
-    'has by another right or as a member of another role it keeps. False if it does not have '
-    'the right.';
+    'Takes a right to a queue away from a role, and the privileges that it no longer needs. The '
+    'role keeps what it has by another right or as a member of another role. False if it does not '
+    'have the right.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/set_access.sql
@@ -7769,7 +7769,7 @@ declare
     v_admin constant text[] := '{admin}';
     v_access record;
 begin
-    -- An old snapshot does not show all rights. A privilege that is left without one does nothing.
+    -- An old snapshot does not show all rights. A privilege without a right does no harm.
     if current_setting('transaction_isolation') <> 'read committed' then
         return;
     end if;
@@ -7798,12 +7798,12 @@ begin
                 'pgq.publish_batch(varchar, json[], jsonb[], int, interval, interval, text, '
                 'text, text, text, text, text[])'),
             (v_publish, 'select on pgq.schedules'),
-            -- Rows for tables of their own are staged by consumers too.
+            -- Consumers stage rows too, for tables of their own.
             (v_any, 'execute on function pgq.discard_staged, pgq.take_staged, pgq.commit_batch'),
             (v_any, 'insert (token, position, topic, priority, headers, payload, sender, '
                 'recipient, reply_to, correlation_id, group_key, dedup_key, deliver_at, '
                 'expires_at) on pgq.staged'),
-            -- For INSERT and COPY. Not the id, the era, the time, the publisher: those are given.
+            -- For INSERT and COPY. Not the id, the era, the time, the publisher: pgq sets these.
             (v_publish, 'insert (topic, priority, headers, payload, sender, recipient, reply_to, '
                 'correlation_id, group_key, dedup_key, deliver_at, expires_at) on pgq.message'),
             (v_publish, 'usage on sequence pgq.message_id'),
@@ -7846,7 +7846,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- Claims that are under way know the limits of before.
+    -- Waits for claims in progress, which know the old limits.
     perform from pgq.flow f
     where f.queue_id = _set_limits.queue_id
       and f.lane between pgq._shard_lane(0) and pgq._shard_lane(15) and f.full_at = 'epoch'
@@ -7901,9 +7901,9 @@ begin
         select from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
         where q.name = subscriber and b.pattern = subscribe.pattern)
     then
-        -- Waits for publishers in flight, who do not know the binding yet, and holds up new ones:
-        -- what is in the log then, and only that, has to be added by hand. Others than the owner
-        -- leave it to maintain(): their transactions may stay open.
+        -- Waits for publishers in flight, which do not see the binding yet, and blocks new ones:
+        -- exactly the messages that are in the log then have to be added here. Other roles than
+        -- the owner leave it to maintain(): their transactions may stay open.
         lock table pgq.message in share row exclusive mode;
         v_locked := true;
     end if;
@@ -7945,9 +7945,9 @@ $$;
 comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.caller) is
     'Lets the queue named subscriber (made if new) receive the topics that match the pattern: '
     'words separated by dots, * is one word, # is any number of words. A filter is evaluated once, '
-    'when a message is published. Starts with the next message, or with what the log still has '
-    'since a time or a message id. Publishing waits while those are added; for others than the '
-    'owner the next pgq.maintain() does it. False if the subscription is there already.';
+    'when a message is published. Starts with the next message, or with those that the log has '
+    'since a time or a message id. Publishing waits while these are added; for other roles than '
+    'the owner the next pgq.maintain() adds them. False if the subscription exists already.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/unsubscribe.sql
@@ -7973,7 +7973,7 @@ begin
 end
 $$;
 comment on function pgq.unsubscribe(text, text, pgq.caller) is
-    'Ends a subscription: what the queue has received stays in it. False if there was none.';
+    'Ends a subscription: messages that the queue has received stay. False if there was none.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/unsubscribe_all.sql
@@ -7991,7 +7991,7 @@ begin
     if not pgq._is_owner(caller) then
         perform pgq._require(caller, 'admin', subscriber);
     end if;
-    -- The topic of its own name is what makes it a queue: only drop_queue ends that.
+    -- Not the topic of its own name, which makes it a queue: only drop_queue ends that.
     delete from pgq.binding b using pgq.queue q
     where q.name = subscriber and b.queue_id = q.queue_id and b.counted;
     get diagnostics v_count = row_count;
@@ -8007,7 +8007,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/begin_epoch.sql
 
--- Notes that a writer publishes an epoch; false if it has done so before.
+-- Records that a writer publishes an epoch; false if it has done so before.
 create or replace function pgq._begin_epoch(
     writer text, epoch bigint, query text, anew boolean, role text
 ) returns boolean
@@ -8056,13 +8056,13 @@ begin
 end
 $$;
 comment on function pgq._begin_epoch(text, bigint, text, boolean, text) is
-    'Notes that a writer publishes an epoch; false if it has done so before.';
+    'Records that a writer publishes an epoch; false if it has done so before.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/begin_publish.sql
 
--- Transaction ids tell who may still publish into a closed era, or into a queue that has changed:
--- whoever inserts needs one before it looks up the era and the route.
+-- Transaction ids show who may still publish into a closed era, or into a queue that has changed.
+-- So an INSERT needs one before it reads the era and the route.
 create or replace function pgq._begin_publish() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -8084,8 +8084,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/check_ids.sql
 
--- Refuses ids and slots that an INSERT has chosen itself, unless they are as good as those that it
--- would have been given: taken from the sequence, used once, in an era that is open.
+-- Refuses ids and slots that an INSERT has chosen itself, unless they are as valid as the defaults:
+-- taken from the sequence, used once, in an era that is open.
 create or replace function pgq._check_ids(low bigint, high bigint, slots smallint[]) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -8103,7 +8103,7 @@ begin
         raise exception 'era % is not open', v_next
             using errcode = 'invalid_parameter_value', hint = 'Leave the era out.';
     end if;
-    -- Each slot has a key of its own. Hardly ever do the ids of two slots overlap.
+    -- Each slot has its own primary key. The ids of two slots hardly ever overlap.
     if (cardinality(slots) > 1 or exists (
             select from pgq.message m
             where m.id >= low and m.id <= high and m.era <> slots[1]))
@@ -8117,14 +8117,14 @@ begin
 end
 $$;
 comment on function pgq._check_ids(bigint, bigint, smallint[]) is
-    'Refuses ids and slots that an INSERT has chosen itself, unless they are good.';
+    'Refuses ids and slots that an INSERT has chosen itself, unless they are valid.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/copy_late.sql
 
--- Moves messages into the current era that a slow INSERT has put into one that is closed by now: it
--- took the number of the era before it computed their payloads. The copy of that era may have been
--- made, and messages that are finished would be truncated without one.
+-- Moves messages into the current era that a slow INSERT has put into an era that is closed by now:
+-- it read the era number before it computed the payloads. The archive may already have its copy of
+-- that era: finished messages would be truncated without being archived.
 create or replace function pgq._copy_late(ids bigint[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -8142,8 +8142,8 @@ $pgq_script$;
 -- sql/40_publish/dedup.sql
 
 -- The queues for which this message is the first of its topic with the key, each within its own
--- window; but for those that replace or postpone: see _settle_keys. A window of zero keeps nothing
--- away.
+-- window. Queues that replace or postpone are left out: see _settle_keys. With a window of zero
+-- every message is the first.
 create or replace function pgq._take_key(topic text, dedup_key text, message_id bigint)
 returns int[]
 language plpgsql volatile
@@ -8155,7 +8155,7 @@ declare
     v_queues int[];
 begin
     with taken as (
-        -- Waits for another transaction that publishes the key, until it is known who was first.
+        -- Waits for another transaction that publishes the key, until it is known which is first.
         insert into pgq.dedup as d (queue_id, topic, dedup_key, message_id, until)
         select u.queue_id, _take_key.topic, _take_key.dedup_key, _take_key.message_id,
                v_now + u.span
@@ -8173,8 +8173,8 @@ $$;
 comment on function pgq._take_key(text, text, bigint) is
     'The queues for which the message is the first of its topic with this dedup key.';
 
--- Those of the given messages of the log that a queue does not get, because it has had their dedup
--- key; a queue of null: none of its queues gets the message.
+-- The given messages of the log that a queue does not get, because it has had their dedup key, and
+-- the queue; a queue_id of null: no queue gets the message.
 create or replace function pgq._duplicates(ids bigint[])
 returns table (message_id bigint, queue_id int)
 language plpgsql volatile
@@ -8185,7 +8185,7 @@ declare
     v_route pgq.route;
     v_queues int[];
 begin
-    -- Everybody takes keys in one order, so that two batches cannot wait for each other.
+    -- All transactions take keys in the same order, so that two batches cannot deadlock.
     for v_message in
         select m.id, m.topic, m.dedup_key from unnest(_duplicates.ids) i
         join pgq.message m on m.id = i order by m.topic, m.dedup_key, m.id
@@ -8205,7 +8205,7 @@ $$;
 comment on function pgq._duplicates(bigint[]) is
     'Messages that a queue does not get, because it has had their dedup key.';
 
--- The ids without those that the queue has had; those and their queues run in parallel.
+-- The ids without those that the queue has had; had and queues are parallel arrays.
 create or replace function pgq._without(
     ids bigint[], had bigint[], queues int[], queue_id int
 ) returns bigint[]
@@ -8227,8 +8227,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/deliver_direct.sql
 
--- Delivers messages that need nothing special to a queue with lanes. The log has them, but they are
--- at hand: to read them would cost a quarter of a batch.
+-- Delivers messages that need nothing special to a queue with lanes. Takes them from its arguments:
+-- to read them from the log would cost a quarter of a batch.
 create or replace function pgq._deliver_direct(
     queue pgq.queue, ids bigint[], payloads jsonb[], headers jsonb[], topic text, priority int,
     sender text, recipient text, reply_to text, correlation_id text
@@ -8250,7 +8250,7 @@ begin
             recipient, reply_to, correlation_id, null, null, null, null, null, null)::pgq.message;
         v_label := case when v_labeled then pgq._lane_label(v_message, queue.lane_keys)
                    else '[[], [], [], []]' end;
-        -- Mostly the lane is there: without the call of pgq._lane a publish takes 5 % less.
+        -- The lane mostly exists: without the call of pgq._lane a publish takes 5 % less.
         insert into pgq.ready (queue_id, lane_id, rank, attempt, size, xid, grouped, hash, ids)
         select queue.queue_id,
                coalesce((select l.lane_id from pgq.lane l
@@ -8296,7 +8296,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/discard_staged.sql
 
--- Forgets what was staged under these tokens.
+-- Deletes what was staged under these tokens.
 create or replace function pgq.discard_staged(tokens uuid[]) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -8311,13 +8311,13 @@ begin
 end
 $$;
 comment on function pgq.discard_staged(uuid[]) is
-    'Forgets the messages that were staged under these tokens. Returns how many.';
+    'Deletes the messages that were staged under these tokens. Returns how many.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/empty_staged.sql
 
--- Empties the staging table at once, if nothing but these tokens is in it and nobody else is using
--- it: to delete a million rows takes a fifth of the time of publishing them.
+-- Truncates the staging table, if it holds nothing but these tokens and no other session uses it:
+-- to delete a million rows takes a fifth of the time of publishing them.
 create or replace function pgq._empty_staged(tokens uuid[]) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -8346,7 +8346,7 @@ exception
 end
 $$;
 comment on function pgq._empty_staged(uuid[]) is
-    'Empties the staging table, if nothing but these tokens is in it.';
+    'Truncates the staging table, if it holds nothing but these tokens.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/find_bindings.sql
@@ -8367,7 +8367,7 @@ begin
     from unnest(_find_bindings.ids) u (id)
     join pgq.message m on m.id = u.id
     cross join lateral pgq._places(route.fields, route.patterns, m) p
-    -- an array of candidates, which has each of them once
+    -- an array of candidates: = any finds each of them once
     join pgq.binding b on b.binding_id = any (array(
         select a.binding_id from pgq.anchor a
         where a.place = any (p.places) or a.field = any (p.names) or a.area @> any (p.areas)))
@@ -8386,9 +8386,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/index_route.sql
 
--- Takes the bindings that can be found by their anchors out of a route that has many, and says
--- which fields of a message to look up. A field that many filters ask for is looked up by its
--- value; headers that few ask for, by their name.
+-- Takes the bindings that can be found by their anchors out of a route that has many, and lists the
+-- fields of a message to look up. A field that many filters test is looked up by its value; headers
+-- that few filters test, by their name.
 create or replace function pgq._index_route(route pgq.route) returns pgq.route
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -8401,7 +8401,7 @@ begin
         from unnest(route.binding_ids) u (binding_id)
         join pgq.binding b on b.binding_id = u.binding_id and b.anchors > 0
         join pgq.anchor a on a.binding_id = b.binding_id
-        -- as in the route: bindings and anchors of one version
+        -- bindings and anchors must be of the same version as the route
         where route.version = (select sum(s.version) from pgq.routing s)
     ), listed as materialized (
         select u.field, min(u.scope) as scope, min(u.path) as path,
@@ -8427,7 +8427,7 @@ begin
     )
     select array(select f.binding_id from found f),
            array(select (l.field, l.scope, l.path, case l.scope when 'payload' then array(
-                     -- the last key without the steps into arrays: these are values, too
+                     -- the last key without the steps into arrays: arrays are values, too
                      select ('$' || left(s.spelling, -9))::jsonpath
                      from unnest(pgq._filter_spellings(to_jsonb(l.path), false)) as s (spelling))
                      end,
@@ -8454,7 +8454,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/is_plain.sql
 
--- Headers that are an object of scalars and suggest no route: such messages need no trigger.
+-- Whether headers are an object of scalars and suggest no route: such messages need no trigger.
 create or replace function pgq._is_plain(headers jsonb) returns boolean
 language sql immutable parallel safe
 return headers is null or jsonb_typeof(headers) = 'object' and not headers ? 'route'
@@ -8464,9 +8464,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/keep_log.sql
 
--- Refuses changes of the log, and emptying what queues hold, by hand: a deleted message would stay
--- in the sets of its queues. The functions that may change the log are named in the call stack;
--- nobody but the owner can make functions of these names.
+-- Refuses manual changes of the log, and TRUNCATE of the tables of queues: a deleted message would
+-- stay in the sets of its queues. Functions that may change the log are recognized by the call
+-- stack; no role but the owner can create functions of these names.
 create or replace function pgq._keep_log() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -8476,7 +8476,7 @@ declare
 begin
     get diagnostics v_stack = pg_context;
     if v_stack ~ 'pgq[.]_(copy_forward|copy_late|truncate_slot|publish_direct)[(]'
-       -- What happened elsewhere is replicated as it happened.
+       -- Logical replication repeats what happened elsewhere.
        or exists (select from pg_stat_activity a
                   where a.pid = pg_backend_pid() and a.backend_type like 'logical replication%')
     then
@@ -8494,9 +8494,9 @@ begin
                       'pgq.discard ends dead letters.' end;
 end
 $$;
-comment on function pgq._keep_log() is 'Refuses changes of the log by hand.';
+comment on function pgq._keep_log() is 'Refuses manual changes of the log.';
 
--- Once: to make a trigger again would lock the tables at every upgrade.
+-- Only once: to create a trigger again would lock the tables at every upgrade.
 do $$
 declare
     v_table text;
@@ -8509,7 +8509,7 @@ begin
             select from pg_catalog.pg_trigger t
             where t.tgrelid operator(pg_catalog.=) pg_catalog.format('pgq.%I', v_table)::regclass
               and t.tgname operator(pg_catalog.=) 'keep_log');
-        -- Others than the log are changed by every call: only emptying them costs nobody a trigger.
+        -- Every call changes the tables other than the log: there only TRUNCATE has the trigger.
         execute pg_catalog.format(
             'create trigger keep_log before %s truncate on pgq.%I '
             'for each statement execute function pgq._keep_log()',
@@ -8525,8 +8525,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/key_holders.sql
 
--- Of messages that were just published with dedup keys: the ids of those that stay. Where a topic
--- has one queue, and that replaces or postpones, a message may have given way to another one.
+-- For messages that were just published with dedup keys: the ids of the messages that stay. If a
+-- topic has a single queue, which replaces or postpones, another message may stay instead.
 create or replace function pgq._key_holders(topic text, dedup_keys text[], ids bigint[])
 returns bigint[]
 language plpgsql volatile
@@ -8560,8 +8560,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/key_owner.sql
 
--- This message, if a queue gets it: for that queue it is the first with its dedup key. Else the
--- message that was. Queues that replace or postpone get it in any case.
+-- This message, if a queue gets it as its first one with the dedup key; else the message that was
+-- first. Queues that replace or postpone get the message in any case.
 create or replace function pgq._key_owner(topic text, dedup_key text, message_id bigint)
 returns bigint
 language plpgsql volatile
@@ -8581,7 +8581,7 @@ begin
         if v_first is not null then
             return v_first;
         end if;
-        -- Its time has passed, and it was forgotten meanwhile.
+        -- The key has expired, and was deleted meanwhile.
     end loop;
     return message_id;
 end
@@ -8591,8 +8591,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/lock_key.sql
 
--- Takes a dedup key for a message, or locks the row of the message that has it; null if it is taken
--- now. Waits for another transaction that publishes the key, until it is known who was first.
+-- Takes a dedup key for a message and returns null, or locks and returns the row of another message
+-- that has it. Waits for another transaction that publishes the key, to know which is first.
 create or replace function pgq._lock_key(
     queue_id int, topic text, dedup_key text, message_id bigint, due_at timestamptz,
     until timestamptz
@@ -8613,7 +8613,7 @@ begin
         where d.queue_id = _lock_key.queue_id and d.topic = _lock_key.topic
           and d.dedup_key = _lock_key.dedup_key
         for update;
-        exit when found;  -- else it was forgotten meanwhile
+        exit when found;  -- else it was deleted meanwhile
     end loop;
     return v_key;
 end
@@ -8624,8 +8624,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/places.sql
 
--- Where the anchors are of filters that a message may match: places and ranges of its fields, and
--- the names of headers that only few filters ask for.
+-- The keys by which the anchors of filters are found that a message may match: places and areas of
+-- its fields, and the names of headers that only few filters test.
 create or replace function pgq._places(
     fields pgq._field[], patterns text[], message pgq.message,
     out places bigint[], out areas box[], out names bigint[])
@@ -8694,7 +8694,7 @@ begin
 end
 $$;
 comment on function pgq._places(pgq._field[], text[], pgq.message) is
-    'Where the anchors are of filters that a message may match.';
+    'The keys by which the anchors of filters are found that a message may match.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish.sql
@@ -8801,8 +8801,8 @@ comment on function pgq.publish(
     text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller) is
     'Publishes one message in the caller''s transaction and returns its id. A queue that has had '
     'the dedup_key with this topic within its window does not get the message; if no queue gets '
-    'it, nothing is stored and the id is that of the message before. A queue with another dedup '
-    'than keep replaces or postpones a message that waits with the key.';
+    'it, nothing is stored and the id is that of the earlier message. A queue with another dedup '
+    'than keep replaces or postpones a waiting message that has the key.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish_batch.sql
@@ -8859,7 +8859,7 @@ $pgq_script$;
 -- Fast path: messages that need nothing special, for queues that receive all of the topic. Writes
 -- log and ready rows itself; false, and nothing written, if the route changes meanwhile. The
 -- trigger and its transition table cost a third of a batch of ten. The log row goes straight into
--- the slot of the current era, where no trigger is.
+-- the slot of the current era, which has no INSERT trigger.
 create or replace function pgq._publish_direct(
     route pgq.route, ids bigint[], payloads jsonb[], headers jsonb[], priority int, sender text,
     recipient text, reply_to text, correlation_id text, publisher text, xid xid8
@@ -8904,7 +8904,7 @@ begin
             from unnest(_publish_direct.ids, payloads, _publish_direct.headers)
                 u (id, payload, header);
     end case;
-    -- The slot is locked now: if its era is still the current one, whoever archives it waits.
+    -- The slot is locked now: if its era is still the current one, an archiver waits for it.
     if pg_sequence_last_value('pgq.era_number') <> v_era then
         perform pgq._copy_late(_publish_direct.ids);
     end if;
@@ -8952,7 +8952,7 @@ $pgq_script$;
 --
 -- The topic is varchar on purpose. A literal or a parameter without a type fits both overloads, and
 -- PostgreSQL then keeps those whose argument has the preferred type of its category: text. So only
--- an argument of type json (or a topic of type varchar) comes here; with text in both, every call
+-- an argument of type json (or a topic of type varchar) selects this one; with text in both, calls
 -- with literals would be ambiguous. The body is bound and has no settings, so it is inlined.
 create or replace function pgq.publish(
     topic varchar,
@@ -9006,8 +9006,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish_messages.sql
 
--- Publishes n messages of a topic and returns their ids in the order given; of a duplicate, the id
--- of the first message with its dedup key. What publish and publish_batch have in common.
+-- Publishes n messages of a topic and returns their ids in the order given; for a duplicate, the id
+-- of the first message with its dedup key. The common part of publish and publish_batch.
 create or replace function pgq._publish(
     caller name, topic text, payloads jsonb[], headers jsonb[], priority int, delay interval,
     expires_in interval, sender text, recipient text, reply_to text, correlation_id text,
@@ -9037,7 +9037,7 @@ begin
         perform pgq._require_topic(caller, topic);
         v_publisher := caller::text;
     end if;
-    -- Take a transaction id before the route is read: whoever changes a queue waits for older ones.
+    -- Take a transaction id before the route is read: changes of a queue wait for older ones.
     v_xid := pg_current_xact_id();
     if cardinality(payloads) = 1 then
         v_ids := array[nextval('pgq.message_id')];
@@ -9065,7 +9065,7 @@ begin
 
     v_firsts := v_ids;
     if dedup_keys is not null then
-        -- Everybody takes keys in one order, so that two batches cannot wait for each other.
+        -- All transactions take keys in the same order, so that two batches cannot deadlock.
         for v_key in
             select u.key, u.i from unnest(dedup_keys) with ordinality u (key, i)
             where u.key is not null order by u.key, u.i
@@ -9097,7 +9097,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish_staged.sql
 
--- Publishes what was staged under these tokens, all of it or nothing; an epoch of a writer once.
+-- Publishes the messages staged under these tokens, all or none; an epoch of a writer only once.
 create or replace function pgq.publish_staged(
     tokens uuid[],
     size bigint default null,
@@ -9123,7 +9123,7 @@ declare
     v_publisher text;
 begin
     if not pgq._is_owner(caller) then
-        v_publisher := caller::text;  -- the trigger asks for its rights
+        v_publisher := caller::text;  -- the trigger checks its rights
     end if;
     if (writer is null) <> (epoch is null) then
         raise exception 'writer and epoch belong together'
@@ -9138,7 +9138,7 @@ begin
     -- publishing them.
     v_count := 0::bigint;
     foreach v_token in array tokens loop
-        -- Whoever publishes the token too waits here, and then finds nothing.
+        -- Another call that publishes the token waits here, and then finds nothing.
         perform from pgq.staged s where s.token = v_token order by s.position limit 1 for update;
         select coalesce(min(s.position), 0), coalesce(max(s.position), -1) into v_first, v_last
         from pgq.staged s where s.token = v_token;
@@ -9188,9 +9188,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/receivers.sql
 
--- The queues that receive messages of a topic and keep the first with a dedup key, and how long a
--- key counts for each. A route
--- that is searched by anchors does not list them: it would have to carry thousands.
+-- The queues with dedup = keep that receive messages of a topic, and the dedup window of each.
+-- A route whose bindings are found by anchors does not list the queues: it would have to list
+-- thousands.
 create or replace function pgq._receivers(route pgq.route)
 returns table (queue_id int, span interval)
 language plpgsql stable
@@ -9211,12 +9211,12 @@ begin
 end
 $$;
 comment on function pgq._receivers(pgq.route) is
-    'The queues that receive messages of a topic, and how long a dedup key counts for each.';
+    'The queues with dedup = keep that receive messages of a topic, and their dedup windows.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/refuse_message.sql
 
--- Says what is wrong with an inserted message, if anything is.
+-- Raises the error for an inserted message with an invalid priority or invalid headers.
 create or replace function pgq._refuse_message(priority int, headers jsonb) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -9234,13 +9234,13 @@ begin
 end
 $$;
 comment on function pgq._refuse_message(int, jsonb) is
-    'Says what is wrong with an inserted message, if anything is.';
+    'Raises the error for an inserted message with an invalid priority or invalid headers.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/refuse_partition.sql
 
--- The default of columns of the partitions of the log: an INSERT that names a partition is no
--- publish, because no trigger routes it. Who restores a dump gives all columns.
+-- The default of columns of the partitions of the log: an INSERT that names a partition is not a
+-- publish, because no trigger routes it. A restored dump gives all columns.
 create or replace function pgq._refuse_partition() returns bigint
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -9253,7 +9253,7 @@ end
 $$;
 comment on function pgq._refuse_partition() is 'Refuses an INSERT into a partition of the log.';
 
--- Once: it locks the partition.
+-- Only once: it locks the partition.
 do $$
 declare
     v_table text;
@@ -9309,7 +9309,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/replace.sql
 
--- Ends a message that was taken out of where it waited, because another has its dedup key.
+-- Ends a waiting message that was taken out of its queue, because another has its dedup key.
 create or replace function pgq._replace(
     queue pgq.queue, old pgq._withdrawn, by bigint, now timestamptz
 ) returns void
@@ -9327,8 +9327,8 @@ $$;
 comment on function pgq._replace(pgq.queue, pgq._withdrawn, bigint, timestamptz) is
     'Ends a message that another replaces.';
 
--- Puts a message back that was taken out of where it waited, until the time of others with its
--- dedup key, but never earlier than it was due; returns when it is due.
+-- Puts a message back that was taken out of its queue, until the time of other messages with its
+-- dedup key, but never earlier than it was due. Returns when it is due.
 create or replace function pgq._postpone(
     queue pgq.queue, old pgq._withdrawn, by int8multirange, due timestamptz, now timestamptz
 ) returns timestamptz
@@ -9360,12 +9360,12 @@ end
 $$;
 comment on function pgq._postpone(
     pgq.queue, pgq._withdrawn, int8multirange, timestamptz, timestamptz) is
-    'Puts a message back until the time of others with its dedup key.';
+    'Puts a message back until the time of other messages with its dedup key.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/reply.sql
 
--- Publishes the answer to a message, where its sender awaits it.
+-- Publishes the answer to a message, to its reply_to topic.
 create or replace function pgq.reply(
     message_id bigint, payload jsonb, headers jsonb default '{}', sender text default null,
     caller pgq.caller default current_user
@@ -9379,7 +9379,7 @@ declare
     v_queues int[] := pgq._visible_queues(caller);
 begin
     select m.* into v_question from pgq.message m where m.id = reply.message_id;
-    -- To others than its consumers it is as if it were not there.
+    -- For roles that do not consume the message, it does not exist.
     if not found or (v_queues is not null and not pgq._is_received(v_queues, v_question)) then
         raise exception 'message % is not in the log', coalesce(message_id::text, 'null')
             using errcode = 'no_data_found',
@@ -9390,8 +9390,8 @@ begin
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'A question is published with reply_to, the topic for its answer.';
     end if;
-    -- Whoever asks gets no further than by publishing itself: an answer by the owner must not carry
-    -- a message where the asking role could not send one.
+    -- The asking role needs the right to publish to reply_to itself: an answer by the owner must
+    -- not send a message to a topic that the asking role cannot publish to.
     if v_question.publisher is not null then
         if to_regrole(quote_ident(v_question.publisher)) is null then
             raise exception 'the role that published message % is gone', message_id
@@ -9446,8 +9446,8 @@ begin
     if v_batch.size = 0 then
         return null;
     end if;
-    -- Rights before the route: errors must not reveal which topics exist. Who inserts by itself is
-    -- the publisher of all messages; here current_user is the owner.
+    -- Rights before the route: errors must not reveal which topics exist. A role that inserts
+    -- directly is the publisher of all messages; here current_user is the owner.
     if v_batch.publisher = current_user or pgq._is_owner(v_batch.publisher) then
         perform pgq._check_ids(v_batch.low, v_batch.high, v_batch.slots);
     elsif v_batch.publisher is not null then
@@ -9476,12 +9476,12 @@ begin
     end if;
 
     for v_topic in
-        -- A time of infinity stores a message and delivers it to nobody.
+        -- A message with deliver_at = infinity is stored and never delivered.
         select n.topic as name, array_agg(n.id order by n.id) as ids from new_message n
         where n.deliver_at is distinct from 'infinity'
         group by 1 order by 1
     loop
-        -- Sets of ids are compared by EXCEPT: an array is searched from its beginning for each row.
+        -- EXCEPT compares sets of ids: an array would be searched from its beginning for each row.
         if v_duplicates <> '{}' then
             v_topic.ids := array(
                 select unnest(v_topic.ids) except select unnest(v_duplicates) order by 1);
@@ -9516,8 +9516,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/route_of.sql
 
--- Who receives a topic: from the routing cache, or found out now; QU005 if nobody does. The only
--- place that looks up routes.
+-- The queues that receive a topic: from the routing cache, or computed now; QU005 if there is none.
+-- Only this function and the fast path of publish look up routes.
 create or replace function pgq._route_of(topic text) returns pgq.route
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -9532,7 +9532,7 @@ begin
         return v_route;
     end if;
     perform pgq._check_topic(topic);
-    -- One snapshot for all of it: an answer must not carry a later version than its bindings.
+    -- One statement, so one snapshot: a route must not have a later version than its bindings.
     select _route_of.topic, min(r.version),
            coalesce(array_agg(b.queue_id) filter (where b.plain and b.mode = 'queue'), '{}'),
            coalesce(array_agg(b.binding_id) filter (where not b.plain and b.mode = 'queue'), '{}'),
@@ -9551,7 +9551,7 @@ begin
                and (q.lane_keys is null
                     or bool_and(q.lane_keys is not null or q.mode = 'archive') over ())
                and not bool_or(c.counted) over (partition by c.queue_id) as plain,
-               -- A binding without a filter makes the queue's others superfluous, but they count.
+               -- A binding without a filter makes the queue's others superfluous, unless counted.
                c.counted or not bool_or(c.path is null) over (partition by c.queue_id)
                or row_number() over (
                    partition by c.queue_id order by c.path is not null, c.binding_id) = 1
@@ -9573,15 +9573,15 @@ begin
     return v_route;
 end
 $$;
-comment on function pgq._route_of(text) is 'Who receives a topic, or QU005.';
+comment on function pgq._route_of(text) is 'The queues that receive a topic, or QU005.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/route_topic.sql
 
 -- Delivers messages of one topic to the queues that receive them. Queues that had a message with
 -- the same dedup key are in had_queues, with the message in had_ids (see pgq._duplicates). A
--- priority is given if the messages share it and need nothing special. Returns those of ordering
--- groups, with their queues: the caller hands them to _join_queues when all topics are done.
+-- priority is given if the messages share it and need nothing special. Returns the messages of
+-- ordering groups, with their queues, for _join_queues when all topics are done.
 create or replace function pgq._route_topic(
     topic text, message_ids bigint[], had_ids bigint[], had_queues int[], keyed boolean,
     priority int, now timestamptz, out ids bigint[], out queues int[])
@@ -9602,8 +9602,8 @@ begin
         v_found := case when v_route.fields is not null then
             pgq._find_bindings(v_route, message_ids, now) end;
         for v_match in
-            -- Filter by filter: PostgreSQL keeps 32 compiled regular expressions, so to test all
-            -- filters on each message would take ten times as long where more have patterns.
+            -- Filter by filter: PostgreSQL caches 32 compiled regular expressions, so to test all
+            -- filters on each message would take ten times as long if more have patterns.
             with message as materialized (
                 select m from unnest(message_ids) u (id) join pgq.message m on m.id = u.id
                 where v_route.binding_ids <> '{}'
@@ -9641,7 +9641,7 @@ begin
                 v_ids := pgq._without(v_ids, had_ids, had_queues, v_queue.queue_id);
             elsif keyed and v_queue.dedup <> 'keep' then
                 v_ids := pgq._settle_keys(v_queue, v_ids, now);
-                v_queue.set_size := 1;  -- the next with the key finds the row by its rank
+                v_queue.set_size := 1;  -- the next message with the key finds the row by its rank
             end if;
             continue when v_ids = '{}';
             if priority is not null and v_queue.lane_keys is null then
@@ -9654,7 +9654,7 @@ begin
             end if;
             perform pgq._wake(v_queue.queue_id);
         end loop;
-        -- Bindings that have changed since the route was read are not those of the route.
+        -- Nothing was routed if the bindings have changed since the route was read: try again.
         exit when found or v_route.version = (select sum(s.version) from pgq.routing s);
     end loop;
 end
@@ -9666,8 +9666,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/settle_keys.sql
 
--- Which of these messages a queue gets that replaces or postpones by dedup key. A message that was
--- delivered before stays as it is, whatever became of it, and the new one is delivered too.
+-- Which of these messages go to a queue that replaces or postpones by dedup key. An earlier message
+-- that was delivered already stays as it is, and the new one is delivered too.
 create or replace function pgq._settle_keys(queue pgq.queue, ids bigint[], now timestamptz)
 returns bigint[]
 language plpgsql volatile
@@ -9686,17 +9686,17 @@ declare
     v_all int8multirange;
 begin
     if v_window <= interval '0' then
-        return ids;  -- as everywhere: such a window keeps nothing away
+        return ids;  -- with such a window every message is the first, as everywhere
     end if;
-    -- Everybody takes keys in one order, so that two batches cannot wait for each other. Each key
-    -- once: the row of a key that changes often in a transaction becomes slow.
+    -- All transactions take keys in the same order, so that two batches cannot deadlock. Each key
+    -- once: the row of a key becomes slow if it changes often in a transaction.
     for v_set in
         select m.topic, m.dedup_key, array_agg(m.id order by m.id) as ids,
                array_agg(greatest(m.deliver_at, now) order by m.id) as dues
         from unnest(_settle_keys.ids) i join pgq.message m on m.id = i
         where m.dedup_key is not null group by 1, 2 order by 1, 2
     loop
-        -- Of several with a key the last replaces, and the first is kept.
+        -- Of several messages with a key, replace keeps the last and postpone the first.
         v_stays := case when v_replace then cardinality(v_set.ids) else 1 end;
         v_id := v_set.ids[v_stays];
         v_due := v_set.dues[v_stays];
@@ -9736,7 +9736,7 @@ begin
 end
 $$;
 comment on function pgq._settle_keys(pgq.queue, bigint[], timestamptz) is
-    'Which messages a queue gets that replaces or postpones by dedup key.';
+    'Which messages go to a queue that replaces or postpones by dedup key.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/suggest.sql
@@ -9777,7 +9777,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/take_staged.sql
 
--- Takes out what was staged under these tokens: rows on their way into a table of the caller's.
+-- Takes out the rows that were staged under these tokens, for a table of the caller.
 create or replace function pgq.take_staged(tokens uuid[], size bigint) returns setof jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -9806,17 +9806,17 @@ begin
 end
 $$;
 comment on function pgq.take_staged(uuid[], bigint) is
-    'Returns the payloads that were put into pgq.staged under these tokens, and forgets them, '
-    'for whoever writes them into a table in the same transaction. 55000 unless there are that '
-    'many.';
+    'Returns the payloads that were put into pgq.staged under these tokens, and deletes them, '
+    'for a caller that writes them into a table in the same transaction. 55000 unless there are '
+    'as many as size.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/take_waiting.sql
 
--- Takes a message that was never delivered out of where it waits in a queue; nothing if it is not
--- there, or if another transaction has it at the moment: a claim, or a publisher of its ordering
--- group. Waits for nobody. Messages with a dedup key have ready rows of their own in queues that
--- replace or postpone, so a rank and a time find them behind any backlog.
+-- Takes a message that was never delivered out of a queue; nothing if it does not wait there, or if
+-- another transaction has it at the moment: a claim, or a publisher of its ordering group. Never
+-- waits for a lock. Messages with a dedup key have ready rows of their own in queues that replace
+-- or postpone, so a rank and a time find them, whatever the backlog.
 create or replace function pgq._take_waiting(queue_id int, message_id bigint, due timestamptz)
 returns setof pgq._withdrawn
 language plpgsql volatile
@@ -9847,7 +9847,7 @@ begin
             return;
         end if;
     end if;
-    -- Messages move from the scheduled rows to the ready rows: in this order none slips past.
+    -- Messages move from the scheduled rows to the ready rows: in this order none is missed.
     v_places := array(
         select s.ctid from pgq.scheduled s
         where s.queue_id = _take_waiting.queue_id and s.due_at = due and s.attempt = 0
@@ -9866,12 +9866,12 @@ begin
 end
 $$;
 comment on function pgq._take_waiting(int, bigint, timestamptz) is
-    'Takes a message that was never delivered out of where it waits.';
+    'Takes a message that was never delivered out of a queue.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/writer_epoch.sql
 
--- The last epoch that a writer has published; and whether it may publish to a topic.
+-- The last epoch that a writer has published. Checks that the caller may publish to the topic.
 create or replace function pgq.writer_epoch(
     writer text, topic text default null, caller pgq.caller default current_user
 ) returns bigint
@@ -9903,13 +9903,13 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/check_every.sql
 
--- Whether a schedule can run every so often: one second to ten years, without negative parts.
+-- Whether a schedule can have this interval: one second to ten years, without negative parts.
 create or replace function pgq._is_step(every interval) returns boolean
 language sql immutable parallel safe
 return every >= interval '1 s' and every <= make_interval(years => pgq._limit('policy_years'))
     and extract(year from every) >= 0 and extract(month from every) >= 0
     and extract(day from every) >= 0 and date_trunc('day', every) <= every;
-comment on function pgq._is_step(interval) is 'Whether a schedule can run every so often.';
+comment on function pgq._is_step(interval) is 'Whether a schedule can have this interval.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/check_schedule.sql
@@ -9938,7 +9938,7 @@ begin
         when schedule.missed is null or schedule.missed not in ('skip', 'one', 'all') then
             v_problem := format('unknown missed "%s"', schedule.missed);
             v_hint := 'Use skip, one or all: what to do with runs that nobody carried out in time.';
-        -- By name: of an abbreviation or a number clocks never change. (The view takes 50 ms.)
+        -- By name: an abbreviation or an offset has no clock changes. (The view takes 50 ms.)
         when schedule.time_zone is null or schedule.time_zone <> 'UTC' and not exists (
             select from pg_timezone_names z where lower(z.name) = lower(schedule.time_zone))
         then
@@ -9963,7 +9963,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/clock_changes.sql
 
--- Whether the clocks of a time zone are put on or back within four hours of a moment.
+-- Whether the clocks of a time zone are set forward or back within four hours of a moment.
 create or replace function pgq._clock_changes(moment timestamptz, time_zone text) returns boolean
 language sql stable parallel safe
 return (moment - interval '4 h') at time zone time_zone + interval '8 h'
@@ -9976,9 +9976,9 @@ $pgq_script$;
 
 -- The first moment after the given one that a cron expression chooses, in a time zone.
 --
--- When clocks go forward, a local time that is left out comes as much later as the clocks were put
--- on: 02:30 is 03:30 that day. When clocks go back, a local time comes twice. An expression for
--- every hour then runs both times, any other only the first time.
+-- When clocks go forward, a skipped local time runs as much later as the clocks were set forward:
+-- 02:30 is 03:30 that day. When clocks go back, a local time occurs twice. An expression for every
+-- hour then runs both times, any other only the first time.
 create or replace function pgq._cron_after(cron pgq._cron, time_zone text, after timestamptz)
 returns timestamptz
 language plpgsql stable
@@ -10137,7 +10137,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/cron_parse.sql
 
--- Reads a cron expression; 22023 if it makes no sense or names a day that never comes.
+-- Parses a cron expression; 22023 if it makes no sense or names a day that does not exist.
 create or replace function pgq._cron_parse(cron text) returns pgq._cron
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -10175,7 +10175,7 @@ begin
     v_cron.weekdays := pgq._cron_field(cron, v_fields[5], 'weekday', 0, 7,
         '{sun,mon,tue,wed,thu,fri,sat}');
     v_cron.either := left(v_fields[3], 1) <> '*' and left(v_fields[5], 1) <> '*';
-    -- Each month has its 28 days; a longer day has to be one of some chosen month.
+    -- Each month has 28 days; a later day has to exist in one of the chosen months.
     if not v_cron.either and v_cron.days[1] > 28 and not exists (
         select from unnest(v_cron.months) m
         where v_cron.days[1] <= case when m = 2 then 29 when m in (4, 6, 9, 11) then 30 else 31 end)
@@ -10187,7 +10187,7 @@ begin
     return v_cron;
 end
 $$;
-comment on function pgq._cron_parse(text) is 'Reads a cron expression.';
+comment on function pgq._cron_parse(text) is 'Parses a cron expression.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/every_after.sql
@@ -10289,8 +10289,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/next_schedule.sql
 
--- When the next schedule has something for a queue: its consumers sleep until then at most. Reads a
--- bounded number of schedules; if none of those is for the queue, the time of the last one.
+-- When the next schedule publishes to a queue: its consumers sleep until then at most. Reads a
+-- bounded number of schedules; if none of these is for the queue, the time of the last one.
 create or replace function pgq._next_schedule(queue_id int) returns timestamptz
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -10307,7 +10307,7 @@ begin
 end
 $$;
 comment on function pgq._next_schedule(int) is
-    'When the next schedule has something for a queue.';
+    'When the next schedule publishes to a queue.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/pause_schedule.sql
@@ -10335,7 +10335,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/refuse_schedule.sql
 
--- Raises 42704 for a schedule that is not there.
+-- Raises 42704 for a schedule that does not exist.
 create or replace function pgq._refuse_schedule(name text) returns void
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp
@@ -10350,7 +10350,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/resume_schedule.sql
 
--- Goes on with a schedule; false if it was not paused. Runs in between are not missed.
+-- Resumes a schedule; false if it was not paused. Runs during the pause do not count as missed.
 create or replace function pgq.resume_schedule(name text, caller pgq.caller default current_user)
 returns boolean
 language plpgsql volatile security definer
@@ -10371,14 +10371,14 @@ begin
 end
 $$;
 comment on function pgq.resume_schedule(text, pgq.caller) is
-    'Goes on with a schedule that is paused, from its next run on. False if it was not paused.';
+    'Resumes a schedule that is paused, from its next run on. False if it was not paused.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/run_schedule.sql
 
--- Publishes what a schedule has due and notes its next run. The caller has locked its row.
+-- Publishes the due runs of a schedule and stores its next run. The caller has locked its row.
 --
--- Several runs are due when nobody has claimed or maintained for a while. "all" publishes each,
+-- Several runs are due if there was no claim and no maintain() for a while. "all" publishes each,
 -- "one" publishes the last of them, and so does "skip", unless the last one is late itself.
 create or replace function pgq._run_schedule(schedule pgq.schedule, now timestamptz) returns void
 language plpgsql volatile
@@ -10421,7 +10421,7 @@ begin
 end
 $$;
 comment on function pgq._run_schedule(pgq.schedule, timestamptz) is
-    'Publishes what a schedule has due.';
+    'Publishes the runs of a schedule that are due.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/run_schedules.sql
@@ -10429,9 +10429,9 @@ $pgq_script$;
 -- Runs the schedules that are due, a bounded number; returns how many. Called by every claim that
 -- does upkeep, and by maintain().
 --
--- Each run is carried out once: whoever runs a schedule has its row locked until the messages are
--- committed, together with the time of the next run; others skip the row. Not under an old
--- snapshot: that would fail with 40001 when another has run the schedule.
+-- Each run is carried out once: a session that runs a schedule locks its row until the messages and
+-- the time of the next run are committed; others skip the row. Not under an old snapshot: that
+-- would fail with 40001 when another session has run the schedule.
 create or replace function pgq._run_schedules(now timestamptz) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -10508,13 +10508,13 @@ begin
     v_wanted.missed := missed;
     v_wanted.started_at := date_trunc('second', v_now);
     perform pgq._check_schedule(v_wanted);
-    perform pgq._route_of(topic);  -- QU005 now, not in the night
+    perform pgq._route_of(topic);  -- QU005 now, not at the first run
     v_wanted.next_at := pgq._next_run(v_wanted, v_now);
 
     insert into pgq.schedule select v_wanted.* on conflict on constraint schedule_pkey do nothing;
     if not found then
         v_present := pgq._schedule_for(caller, schedule.name);
-        -- A program may schedule at every start: the same times go on, or stay paused.
+        -- A program may call this at every start: with the same times it continues or stays paused.
         if v_present.cron is not distinct from cron and v_present.every is not distinct from every
            and v_present.time_zone = time_zone
         then
@@ -10535,11 +10535,11 @@ $$;
 comment on function pgq.schedule(
     text, text, jsonb, text, interval, text, text, jsonb, int, interval, pgq.caller) is
     'Publishes the message at regular times: cron (minute hour day month weekday, or @daily and '
-    'the like) in the time zone, or every so often from now on. Whoever claims or maintains runs '
-    'what is due, once. missed says what happens to runs that nobody was there for: skip them, '
-    'publish one for all of them, or all. The headers schedule and scheduled_at say which run it '
-    'is. The same name again changes the schedule; the same times go on. Returns the next run; '
-    'null: it is paused. Runs with the rights of whoever has called this.';
+    'the like) in the time zone, or at an interval (every) from now on. Claims and maintain() '
+    'publish each due run once. missed says what happens to runs that were not published in time: '
+    'skip them, publish one for all of them, or all. The headers schedule and scheduled_at name '
+    'the run. The same name again changes the schedule; with the same times it continues. Returns '
+    'the next run; null: it is paused. Publishes with the rights of the calling role.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/schedule_for.sql
@@ -10570,7 +10570,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/skip_run.sql
 
--- Notes that a run has failed, and when the next one is due: never, if that cannot be said.
+-- Stores that a run has failed, and when the next one is due: null (paused) if that is unknown.
 create or replace function pgq._skip_run(schedule pgq.schedule, error text, now timestamptz)
 returns void
 language plpgsql volatile
@@ -10590,7 +10590,7 @@ begin
 end
 $$;
 comment on function pgq._skip_run(pgq.schedule, text, timestamptz) is
-    'Notes that a run has failed.';
+    'Stores that a run has failed.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/unschedule.sql
@@ -10609,13 +10609,13 @@ begin
 end
 $$;
 comment on function pgq.unschedule(text, pgq.caller) is
-    'Ends a schedule: what it has published stays. False if there is none of that name.';
+    'Ends a schedule: messages that it has published stay. False if there is none of that name.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/wake_for.sql
 
 -- Wakes the consumers of the queues that receive a topic: they sleep until the next run of a
--- schedule at most, so that they have to know of a new one.
+-- schedule at most, and have to read the time of a new one.
 create or replace function pgq._wake_for(topic text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -10631,7 +10631,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/45_end/bury_set.sql
 
--- Copies messages into the dead letters. The caller takes them out of where they are, in the same
+-- Copies messages into the dead letters. The caller removes them from their rows in the same
 -- transaction: if this fails, they stay there.
 create or replace function pgq._bury_set(
     queue_id int, ids int8multirange, attempt int, reason text, error text, details jsonb,
@@ -10711,7 +10711,7 @@ begin
         else
             v_part.ids := v_part.ids * v_wanted;
             v_part.size := pgq._set_size(v_part.ids);
-            -- Counts what goes, not what is left, which may be 50,000 ranges.
+            -- Counts the ids that leave: the rest may be 50,000 ranges.
             update pgq.lease l set ids = l.ids - v_part.ids, size = l.size - v_part.size
             where l.lease_id = v_part.lease_id and l.part = v_part.part;
         end if;
@@ -10739,7 +10739,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/45_end/expire.sql
 
--- Ends messages whose time has passed, as their queue's policy says.
+-- Ends expired messages: dead letters, or discarded, by the policy of the queue.
 create or replace function pgq._expire(
     queue pgq.queue, ids int8multirange, attempt int, failures jsonb, grouped boolean,
     now timestamptz
@@ -10777,12 +10777,12 @@ begin
 end
 $$;
 comment on function pgq._expire(pgq.queue, int8multirange, int, jsonb, boolean, timestamptz) is
-    'Ends messages whose time has passed.';
+    'Ends expired messages.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/45_end/expire_rows.sql
 
--- Ends messages of a queue whose time has passed, a bounded number; returns how many.
+-- Ends expired messages of a queue, a bounded number; returns how many.
 create or replace function pgq._expire_rows(
     queue pgq.queue, "rows" int, messages int, now timestamptz
 ) returns int
@@ -10795,8 +10795,8 @@ declare
     v_count int := 0;
     v_since timestamptz := '-infinity';
 begin
-    -- Portions: the next of an ordering group may have expired too. Each begins where the one
-    -- before has ended, because a scan still meets the rows that this transaction has deleted.
+    -- In portions: the next message of an ordering group may have expired too. Each portion begins
+    -- where the last one ended, because a scan still reads rows that this transaction has deleted.
     loop
         v_size := 0;
         for v_set in
@@ -10833,7 +10833,7 @@ begin
 end
 $$;
 comment on function pgq._expire_rows(pgq.queue, int, int, timestamptz) is
-    'Ends messages of a queue whose time has passed.';
+    'Ends expired messages of a queue.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/45_end/failure.sql
@@ -10854,9 +10854,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/45_end/retry.sql
 
--- What becomes of messages whose delivery failed: another attempt, or the dead letters.
--- A delay of null is the queue's backoff; no delay at all makes them ready at once. A message that
--- timed out together with others becomes no dead letter: it is not known which of them did it.
+-- Retries messages whose delivery failed, or makes them dead letters.
+-- A delay of null is the queue's backoff; a delay of zero makes them ready at once. Messages that
+-- timed out together do not become dead letters: it is not known which of them is the cause.
 create or replace function pgq._retry(
     queue pgq.queue, ended pgq.lease, outcome text, delay interval, error text, details jsonb,
     now timestamptz, alone boolean default true
@@ -10886,22 +10886,22 @@ begin
         return;  -- the queue was dropped, and its messages with it
     end if;
     if v_delay is null then
-        -- Doubles with every attempt; half of it is random, so that what failed together does
-        -- not come back together.
+        -- Doubles with every attempt; half of it is random, so that messages that failed together
+        -- are not redelivered together.
         v_delay := make_interval(secs => least(
             extract(epoch from pgq._bounded(queue.max_backoff, pgq._limit('policy_years')))::float8,
             extract(epoch from pgq._bounded(queue.backoff, pgq._limit('policy_years')))::float8
                 * 2 ^ least(ended.attempt - 1, 62))
             * (0.5 + random() / 2));
     end if;
-    -- A dead letter that lets its group go on needs no turn. Of suspects a tenth comes back alone.
+    -- Dead letters that release their group do not wait in line. Of suspects a tenth returns alone.
     if ended.runs and (v_reason is null or queue.on_dead = 'block') then
         ended := pgq._return_runs(
             ended, v_failures, case when v_reason is null then v_delay end, now,
             case when outcome = 'timeout' then
                 ceil(ended.size::float8 / pgq._limit('suspect_split'))::int else ended.size end);
     end if;
-    -- What waits in line again is not dead.
+    -- Messages that wait in line again are not dead letters.
     insert into pgq.outcome (queue_id, event, reason, size)
     select ended.queue_id, outcome, o.reason, o.size
     from (values (v_reason, ended.size), (null, v_size - ended.size)) o (reason, size)
@@ -10924,7 +10924,7 @@ begin
                 v_failures, ended.ids);
         perform pgq._wake(ended.queue_id);
     else
-        -- Suspects come back in smaller rows, each delivered alone.
+        -- Suspects are redelivered in smaller rows, each of them alone.
         if outcome = 'timeout' then
             queue.set_size := least(
                 queue.set_size, ceil(ended.size::float8 / pgq._limit('suspect_split'))::int);
@@ -10936,14 +10936,14 @@ end
 $$;
 comment on function pgq._retry(
     pgq.queue, pgq.lease, text, interval, text, jsonb, timestamptz, boolean) is
-    'What becomes of messages whose delivery failed.';
+    'Retries messages whose delivery failed, or makes them dead letters.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/46_upkeep/expire_some.sql
 
--- Ends a few expired messages of a queue; returns how many, if that may have let others in: only
--- the head of an ordering group does. The first claim of a session leaves many of them to later
--- claims and to maintain(): to plan the statements that end them takes longer than to skip them.
+-- Ends a few expired messages of a queue. Returns how many if this may have made others ready: only
+-- the end of a group's head does. The first claim of a session leaves many of them to later claims
+-- and to maintain(): to plan the statements that end them takes longer than to skip them.
 create or replace function pgq._expire_some(queue pgq.queue, first boolean, now timestamptz)
 returns int
 language plpgsql volatile
@@ -10980,7 +10980,7 @@ create or replace function pgq._low_tick(now timestamptz) returns bigint
 language sql stable
 return floor(date_part('epoch', now) * pgq._limit('ticks'))::bigint;
 comment on function pgq._low_tick(timestamptz) is
-    'The number of a moment: upkeep and watermarks are renewed once in each.';
+    'The tick of a time: upkeep and watermarks are renewed once in a tick.';
 
 create or replace function pgq._low_get(value text, secret text) returns pgq._low
 language sql stable
@@ -10991,11 +10991,11 @@ comment on function pgq._low_get(text, text) is 'The low watermark in the value 
 create or replace function pgq._low_set(queue_id int, secret text, low text) returns text
 language sql volatile
 return set_config('pgq.low_' || queue_id, md5(low || pg_backend_pid() || secret) || low, false);
-comment on function pgq._low_set(int, text, text) is 'Notes the low watermark of a queue.';
+comment on function pgq._low_set(int, text, text) is 'Stores the low watermark of a queue.';
 
 -- Rows before the watermark that its snapshot could not see: redeliveries, higher priorities, late
 -- commits. One probe of the index for each transaction that was running then; a join or = any
--- would walk over the whole index. Looks at no more than so many new rows.
+-- would walk over the whole index. Each probe reads at most "most" rows.
 create or replace function pgq._late_rows(queue_id int, low pgq._low, most int)
 returns pgq._late
 language plpgsql volatile
@@ -11028,7 +11028,7 @@ comment on function pgq._late_rows(int, pgq._low, int) is
     'Ready rows before the low watermark that its snapshot could not see.';
 
 -- Whether a fast path may look up late rows by one range of transactions, from the oldest that was
--- running: it is short, and holds few rows of the queue.
+-- running: the range is short, and holds few rows of the queue.
 create or replace function pgq._low_is_exact(queue_id int, seen pg_snapshot) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -11052,7 +11052,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/46_upkeep/move_on.sql
 
--- Moves on groups whose head was done while a publisher held them; returns how many.
+-- Advances groups whose head ended while a publisher held them; returns how many.
 create or replace function pgq._move_on(queue pgq.queue, now timestamptz) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -11079,12 +11079,12 @@ begin
 end
 $$;
 comment on function pgq._move_on(pgq.queue, timestamptz) is
-    'Moves on groups whose head was done while a publisher held them.';
+    'Advances groups whose head ended while a publisher held them.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/46_upkeep/promote.sql
 
--- Makes ready what has become due, a bounded amount of it; returns how many messages.
+-- Makes due messages ready, a bounded number; returns how many.
 create or replace function pgq._promote(
     queue pgq.queue, due timestamptz, "rows" int, messages int, now timestamptz
 ) returns int
@@ -11096,7 +11096,7 @@ declare
     v_part int8multirange;
     v_count int := 0;
 begin
-    -- Rows that share their past come back together: delayed messages have none.
+    -- Rows with the same attempt and failures are joined: delayed messages have no failures.
     for v_set in
         with gone as (
             delete from pgq.scheduled d
@@ -11127,12 +11127,12 @@ begin
 end
 $$;
 comment on function pgq._promote(pgq.queue, timestamptz, int, int, timestamptz) is
-    'Makes ready what has become due.';
+    'Makes due messages ready.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/46_upkeep/take_back.sql
 
--- Gives back what expired leases hold, a bounded amount of it; returns how many messages.
+-- Takes back the messages of expired leases, a bounded number; returns how many.
 create or replace function pgq._take_back(
     queue pgq.queue, lease bigint, "rows" int, messages int, now timestamptz
 ) returns int
@@ -11159,7 +11159,7 @@ begin
         exit when v_count >= messages;
         if v_lease.lease_id is distinct from v_last then
             v_last := v_lease.lease_id;
-            -- All rows of a delivery or none: one that is being acknowledged may come back.
+            -- All rows of a delivery or none: an ack that has locked one of them may roll back.
             select count(*) into v_rows from pgq.lease l where l.lease_id = v_last;
             v_whole := v_rows = 1 or v_rows = (
                 select count(*) from (
@@ -11169,8 +11169,8 @@ begin
             end if;
         end if;
         continue when not v_whole;
-        -- What is left of a delivery when it times out is suspect, unless it is a single message:
-        -- then it is known which one.
+        -- The messages left of a delivery that times out are suspect, unless it is a single
+        -- message: then it is known which one is the cause.
         v_alone := v_rows = 1 and v_lease.size = 1 and v_lease.shared is not true;
         -- A failed dead-letter write must neither lose the message nor stop the claim.
         begin
@@ -11196,7 +11196,7 @@ begin
                           hint = 'Its messages stay leased and are tried again by later claims.';
         end;
     end loop;
-    -- Rows that are left to a later call.
+    -- Mark the rows that are left to a later call.
     if v_several <> '{}' then
         update pgq.lease l set shared = true where l.lease_id = any (v_several);
     end if;
@@ -11204,14 +11204,14 @@ begin
 end
 $$;
 comment on function pgq._take_back(pgq.queue, bigint, int, int, timestamptz) is
-    'Gives back what expired leases hold.';
+    'Takes back the messages of expired leases.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/46_upkeep/upkeep.sql
 
--- What a queue's own consumers have to do for it, in bulk by index and a bounded amount: take back
--- expired leases, make due messages ready, end expired messages, move groups on. Looks at leases
--- from a token on and at scheduled rows from a time on. Returns how many messages it moved.
+-- The maintenance that consumers do for their queue, in bulk by index and a bounded amount: take
+-- back expired leases, make due messages ready, end expired messages, advance groups. Reads leases
+-- from a token on and scheduled rows from a time on. Returns how many messages it moved.
 create or replace function pgq._upkeep(
     queue pgq.queue, lease bigint, due timestamptz, now timestamptz,
     "rows" int default pgq._limit('upkeep_rows'),
@@ -11253,9 +11253,9 @@ $$;
 comment on function pgq._upkeep(pgq.queue, bigint, timestamptz, timestamptz, int, int) is
     'Takes back expired leases, makes due messages ready and ends expired ones, a bounded amount.';
 
--- Upkeep by a claim: at most once in a tick, and noted in the low watermark, which is returned and
--- has to be stored. Leases that begin from now on have tokens from now on, and what is scheduled
--- from now on is due later: the next upkeep need not look before that.
+-- Upkeep by a claim: at most once in a tick, and recorded in the low watermark, which is returned
+-- and has to be stored. Leases that begin from now on have tokens from now on, and rows scheduled
+-- from now on are due later: the next upkeep need not read anything before that.
 create or replace function pgq._upkeep_tick(
     queue pgq.queue, low pgq._low, now timestamptz
 ) returns pgq._low
@@ -11342,7 +11342,7 @@ begin
         select unnest(pgq._unfinished(int8multirange(int8range(v_low, v_high + 1))))
     loop
         if v_copied >= pgq._limit('copy_ranges') and clock_timestamp() >= deadline then
-            return false;  -- the other ranges are not looked at yet
+            return false;  -- the other ranges are not copied yet
         end if;
         update pgq.message m
         set era = pg_sequence_last_value('pgq.era_number') % 3
@@ -11360,8 +11360,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/48_era/ended.sql
 
--- Whether all transactions of this database with an id before that one have ended. Looks at the
--- backends, because a snapshot also waits for transactions of other databases.
+-- Whether all transactions of this database with an id before that one have ended. Reads the list
+-- of backends, because a snapshot also contains the transactions of other databases.
 create or replace function pgq._is_past(xid xid8) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -11399,7 +11399,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/48_era/log_retention.sql
 
--- How long the log keeps messages: as long as the queue that wants it longest, since it is shared.
+-- How long the log keeps messages: the longest retention of any queue, since all share the log.
 create or replace function pgq._log_retention() returns interval
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -11418,8 +11418,8 @@ $pgq_script$;
 -- Rotates the log by one step; returns whether there may be another one. Only maintain() does it.
 --
 -- A closed era whose messages are past retention is emptied in two transactions. The first copies
--- its unfinished messages forward. The second truncates the slot, when no snapshot is left that
--- does not see the copies, and when the lock can be had within a moment.
+-- its unfinished messages forward. The second truncates the slot, when every snapshot sees the
+-- copies, and when the lock is granted within a moment.
 create or replace function pgq._rotate(now timestamptz, deadline timestamptz) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -11440,8 +11440,8 @@ begin
     update pgq.era e set closed_xid = pg_current_xact_id()
     where e.number < v_number and e.closed_xid is null;
 
-    -- Messages of an era are old enough when the era after it is. Who archives them has a while
-    -- longer for it. Nobody may publish into the era any more.
+    -- Messages of an era are old enough when the start of the next era is. An archiver gets extra
+    -- time. No transaction may still publish into the era.
     select e.* into v_era from pgq.era e join pgq.era n on n.number = e.number + 1
     where e.number < v_number and e.emptied_at is null
       and n.started_at + v_retention <= _rotate.now
@@ -11473,7 +11473,7 @@ begin
         end if;
     end if;
 
-    -- Last, because a sequence does not come back when a transaction rolls back.
+    -- Last, because a rollback does not reset a sequence.
     if exists (select from pgq.era e
                where e.number = v_number
                  and e.started_at + greatest(v_retention, interval '1 s') <= _rotate.now)
@@ -11503,20 +11503,20 @@ begin
         archived_at = null;
 end
 $$;
-comment on function pgq._begin_era(bigint, timestamptz) is 'Notes the beginning of an era.';
+comment on function pgq._begin_era(bigint, timestamptz) is 'Stores the beginning of an era.';
 
--- Truncates a slot of the log; false if somebody uses it. Waits for the lock for 40 ms, because on
--- a busy server somebody always has it for a moment, and everybody else waits for as long. Where
--- that is in vain, because readers follow each other closely, it waits longer the longer the slot
--- is overdue, well below deadlock_timeout. Who has the lock for more than a second, such as
--- pg_dump, is not waited for at all.
+-- Truncates a slot of the log; false if it is in use. Waits for the lock for 40 ms: on a busy
+-- server another session always holds it for a moment, and all later ones wait as long. If that is
+-- too short, because readers follow each other closely, it waits longer the longer the slot is
+-- overdue, well below deadlock_timeout. It does not wait for a holder whose transaction is older
+-- than a second, such as pg_dump.
 create or replace function pgq._truncate_slot(slot int, overdue interval) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '40ms'
 as $$
 begin
-    -- Ends with the function, as what it has declared.
+    -- Reset at the end of the function, because its SET clause names lock_timeout.
     perform set_config('lock_timeout', least(
         extract(epoch from current_setting('deadlock_timeout')::interval) * 1000 / 3,
         40 * (1 + extract(epoch from overdue) / 60))::int::text, true);
@@ -11578,7 +11578,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/ack.sql
 
--- Ends messages for good; null: everything that the lease still holds.
+-- Acknowledges messages of a lease; null: everything that the lease still holds.
 create or replace function pgq.ack(
     lease_id bigint, ids bigint[] default null, caller pgq.caller default current_user
 ) returns int
@@ -11646,8 +11646,8 @@ begin
 end
 $$;
 comment on function pgq.ack(bigint, bigint[], pgq.caller) is
-    'Acknowledges messages of a lease: they are done. Without ids everything that the lease still '
-    'holds. Returns how many. QU003 if the lease does not hold them: nothing has changed then.';
+    'Acknowledges messages of a lease: they are done. Without ids: all that the lease still holds. '
+    'Returns how many. QU003 if the lease does not hold them: nothing has changed then.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/bury.sql
@@ -11690,8 +11690,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/check_read.sql
 
--- Raises an error if fewer messages of a lease were read than it holds. A short answer would let
--- the caller acknowledge what it never got.
+-- Raises an error if fewer messages of a lease were read than it holds. Otherwise the caller could
+-- acknowledge messages that it never got.
 create or replace function pgq._check_read(lease_id bigint, read int) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -11708,7 +11708,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/extend.sql
 
--- The lease lasts from now for the given time, or for the queue's.
+-- Extends a lease: it lasts from now for the given time, or for the lease duration of the queue.
 create or replace function pgq.extend(
     lease_id bigint, lease interval default null, caller pgq.caller default current_user
 ) returns timestamptz
@@ -11728,7 +11728,7 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'To give messages back use pgq.nack.';
     end if;
-    -- However often it is extended, a lease ends as long after its claim as the queue allows.
+    -- However often it is extended, a lease ends at most max_lease of the queue after its claim.
     select q.name, q.max_lease, min(l.until) as until,
            min(l.claimed_at) + pgq._lease_span(q.max_lease, '10 years') as "limit"
     into v_held
@@ -11742,7 +11742,7 @@ begin
                       'pgq.alter_queue.';
     end if;
     update pgq.lease l
-    -- Never shorter: the token stands where the lease was to end, and is not looked for before.
+    -- Never shorten a lease: its id encodes the original end, and expired leases are found by id.
     set until = greatest(
         l.until, least(v_now + pgq._lease_span(coalesce(extend.lease, q.lease)), v_held.limit))
     from pgq.queue q
@@ -11756,14 +11756,14 @@ begin
 end
 $$;
 comment on function pgq.extend(bigint, interval, pgq.caller) is
-    'Holds the messages of a lease for longer: the given time (null: the queue''s lease) from now, '
-    'but until max_lease of the queue after the claim at most; 55000 if it lasts that long '
-    'already. Returns the new end, or null if the lease never ends. QU003 if the lease is lost.';
+    'Extends a lease: it lasts for the given time (null: the lease duration of the queue) from '
+    'now, but at most until max_lease of the queue after the claim; 55000 if it lasts that long '
+    'already. Returns the new end, or null if the lease never ends. QU003 if the lease is stale.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/finish.sql
 
--- Acknowledges a message and keeps what the work has led to.
+-- Acknowledges a message and stores the result of the work.
 create or replace function pgq.finish(
     lease_id bigint, id bigint, result jsonb default null, caller pgq.caller default current_user
 ) returns void
@@ -11785,7 +11785,7 @@ begin
                   hint = 'To end all that a lease holds, without a result, use pgq.ack(lease_id).';
     end if;
     for v_part in select * from pgq._end_lease(finish.lease_id, array[finish.id]) loop
-        -- Whatever the queue records: the result is in this row.
+        -- Even if the queue does not record acks: this row holds the result.
         insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
                                  client, result, ids)
         values (v_now, v_part.queue_id, 'ack', v_part.attempt, 1, v_part.lease_id,
@@ -11802,7 +11802,7 @@ begin
 end
 $$;
 comment on function pgq.finish(bigint, bigint, jsonb, pgq.caller) is
-    'Acknowledges one message of a lease and keeps a result of the work, for as long as the log '
+    'Acknowledges one message of a lease and stores a result of the work, for as long as the log '
     'keeps messages: pgq.result reads it. QU003 if the lease does not hold the message: nothing '
     'has changed then.';
 $pgq_script$;
@@ -11860,7 +11860,7 @@ begin
                   hint = 'About as many as there are readers is a good number.';
     end if;
     -- Locks the log until the transaction ends: a statement after this one has a newer snapshot,
-    -- and finds what was carried out of an emptied era.
+    -- and finds the messages that were copied forward out of a truncated era.
     lock table pgq.message in access share mode;
     select sum(l.size), case when min(l.attempt) = max(l.attempt) then min(l.attempt) end,
            bool_or(l.grouped)
@@ -11894,16 +11894,16 @@ end
 $$;
 comment on function pgq.lease_parts(bigint, int, pgq.caller) is
     'Cuts a lease into at most n parts of about one size: ranges of ids, from low to before high, '
-    'and how many messages of the lease are in each; and tells what need not be read of each '
-    'message: the attempt, if all have the same, and that none has a group key, if grouped is '
-    'false. For parallel readers of pgq.leased_message: called at the beginning of a transaction '
-    'under READ COMMITTED it makes sure that the messages stay where they are until its end.';
+    'and how many messages of the lease are in each. attempt: that of all messages; null if they '
+    'differ. grouped = false: no message has a group key. For parallel readers of '
+    'pgq.leased_message: called at the beginning of a transaction under READ COMMITTED, it keeps '
+    'the messages where they are until the transaction ends.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/leased.sql
 
 -- The messages of a lease in delivery order. Volatile, so that it reads with a snapshot taken after
--- it has locked the log: an older one would miss what was carried out of an emptied era.
+-- it has locked the log: an older one would miss messages copied forward out of a truncated era.
 create or replace function pgq.leased(
     lease_id bigint, caller pgq.caller default current_user
 ) returns setof pgq.claimed
@@ -11936,13 +11936,13 @@ begin
 end
 $$;
 comment on function pgq.leased(bigint, pgq.caller) is
-    'The messages that a lease holds, again: for recovery, and after pgq.hold. Takes nothing. Many '
-    'read a lease in parallel by pgq.lease_parts and pgq.leased_message.';
+    'Reads the messages of a lease again: for recovery, and after pgq.hold. Changes nothing. To '
+    'read a lease in parallel, use pgq.lease_parts and pgq.leased_message.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/nack.sql
 
--- Gives messages back: another attempt after a delay, or the dead letters after the last one.
+-- Reports a failure: messages are retried after a delay, or dead letters after the last attempt.
 create or replace function pgq.nack(
     lease_id bigint,
     ids bigint[] default null,
@@ -12013,15 +12013,15 @@ begin
 end
 $$;
 comment on function pgq.named_lease(text, text, pgq.caller) is
-    'The lease of a named claim, so that ack, nack, bury, extend, release and leased go by name: '
+    'The lease of a named claim, to call ack, nack, bury, extend, release and leased by name: '
     'select pgq.ack(pgq.named_lease(''orders'', ''job-42'')). QU003 if there is none.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/read_lease.sql
 
--- The messages of a set of ids, in order of their ids, as a lease delivers them: the one reader for
--- claims, named claims, streams and parallel readers. The planner inlines it. An id of no message
--- is an error.
+-- The messages of a set of ids, in order of their ids, as a lease delivers them: the only reader
+-- for claims, named claims, streams and parallel readers. The planner inlines it. An id without a
+-- message is an error.
 create or replace function pgq._read_ids(
     lease_id bigint, attempt int, until timestamptz, ids int8multirange
 ) returns setof pgq.claimed
@@ -12115,10 +12115,10 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/await_rows.sql
 
--- Waits a moment for whoever is taking from these ready rows; true if the wait is over. Keeps no
--- lock: two who have waited for the same row would lock each other out of it. Asks for the lock of
--- those who take, so that another one that waits is waited for too: a weaker lock would be had at
--- once, while it keeps everybody from taking.
+-- Waits a moment for claims that are taking from these ready rows; true if they have ended. Keeps
+-- no lock: two claims that have waited for the same row would lock each other out of it. Requests
+-- the lock that claims take, so that it waits for other waiters too: a weaker lock would be granted
+-- at once, and would keep all claims from taking.
 create or replace function pgq._await_rows(rows tid[]) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -12135,18 +12135,18 @@ exception
 end
 $$;
 comment on function pgq._await_rows(tid[]) is
-    'Waits a moment for whoever is taking from these ready rows.';
+    'Waits a moment for claims that are taking from these ready rows.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/budget.sql
 
--- What the limits of a whole queue leave to a claim of n messages.
+-- What the limits of a whole queue allow a claim of n messages to take.
 --
 -- A claim has to know what others have taken and not committed yet, and must not wait for their
 -- commits: then the claims of a queue would be as slow as the disk. So a limit is cut into up to 16
 -- shards, each with a part of the permits and of the tokens, and a claim locks as many shards as it
--- needs. Others have taken nothing from a shard that one has locked. Only if every shard that has
--- something left is locked, the claim waits for one.
+-- needs. No open transaction has taken from a shard that the claim has locked. The claim waits for
+-- a shard only if every shard that has something left is locked.
 create or replace function pgq._budget(
     queue_id int, limits pgq.queue_limit, n int, first bigint, now timestamptz
 ) returns pgq._budget
@@ -12169,8 +12169,8 @@ declare
 begin
     v_budget.shards := '{}';
     for v_round in 1 .. 4 loop
-        -- The first round locks one shard, the second what else has something left, as far as that
-        -- is known; the last ones wait.
+        -- The first round locks one shard, the second other shards that have something left, as
+        -- far as that is known; later rounds wait.
         v_busy := null;
         v_sums := array[case when v_budget.permits is not null then
                             pgq._set_size(v_budget.permits) end, v_tokens];
@@ -12194,7 +12194,7 @@ begin
                 v_busy := v_shard;
             end if;
         end loop;
-        -- A new statement sees what was committed before the locks were had.
+        -- A new statement sees what was committed before the locks were granted.
         if limits.max_leased is not null then
             select coalesce(range_agg(case when upper(l.permits) - lower(l.permits) = l.size
                                       then l.permits
@@ -12241,7 +12241,7 @@ begin
 end
 $$;
 comment on function pgq._budget(int, pgq.queue_limit, int, bigint, timestamptz) is
-    'What the limits of a queue leave to a claim.';
+    'What the limits of a queue allow a claim to take.';
 
 -- How many permits and tokens a shard had left when the permits in use were counted; null: it is
 -- not limited by them.
@@ -12319,8 +12319,8 @@ $pgq_script$;
 --
 -- The low watermark says what the row at the head of the queue looks like. Most heads are taken by
 -- one of three fast paths, each of which is one statement that deletes ready rows and writes the
--- lease: _take_row, _take_singles and _take_part. Everything else, and what they leave alone, is
--- done by pgq._claim.
+-- lease: _take_row, _take_singles and _take_part. pgq._claim does everything else, and runs when a
+-- fast path has taken nothing.
 create or replace function pgq.claim(
     topic text,
     filter jsonb default null,
@@ -12376,7 +12376,7 @@ begin
             end if;
             v_now := pgq.now();
         end if;
-        -- In seconds, which no stored interval makes fail.
+        -- Computed in seconds: so no stored interval can make it fail.
         v_until := v_now + make_interval(secs => greatest(least(
             date_part('epoch', coalesce(lease, v_queue.lease)), 601), 0));
         if v_until = v_now or v_until > v_now + interval '10 min' then
@@ -12429,8 +12429,8 @@ $pgq_script$;
 -- sql/50_claim/claim_take.sql
 
 -- Takes up to n messages and writes the lease. Used by claim, and by hold for named claims that
--- are read later. A lease begins when the messages are taken, not when the call began. A caller
--- that has done upkeep says so (tended): it is not done twice, even if the tick is another by now.
+-- are read later. A lease begins when the messages are taken, not when the call began. tended: the
+-- caller has done upkeep, which is not repeated even if the next tick has begun.
 create or replace function pgq._claim(
     queue pgq.queue, filter jsonb, n int, lease interval, key text, low pgq._low,
     endless boolean default false, tended boolean default false, runs boolean default false
@@ -12457,7 +12457,7 @@ begin
     if not tended then
         v_upkeep := low.upkeep;
         low := pgq._upkeep_tick(queue, low, pgq.now());
-        -- Claims that do not look for the head note here that this tick has had its upkeep.
+        -- Claims that do not call _find_head store here that this tick has had its upkeep.
         if (queue.limited or filter is not null) and low.upkeep is distinct from v_upkeep then
             perform pgq._low_set(queue.queue_id, queue.secret, low::text);
         end if;
@@ -12479,8 +12479,8 @@ begin
             v_taken := pgq._take_matching(queue, v_claim, filter);
         end if;
         exit when v_taken.size > 0;
-        -- Nothing found: look for what is due, again if each message of an ordering group that
-        -- has expired lets the next one in. Or wait a moment for claims that are taking a part of a
+        -- Nothing found: do upkeep; repeatedly for ordering groups, where the end of an expired
+        -- message makes the next one ready. Or wait a moment for claims that are taking a part of a
         -- row, because they put the rest back.
         continue when (i = 1 or exists (select from pgq.group_head h
                                         where h.queue_id = queue.queue_id))
@@ -12519,8 +12519,8 @@ end
 $$;
 comment on function pgq._cursor_get(bigint, int) is 'The scan cursor of a filter.';
 
--- Stores a cursor if that pays: the claim has tested many messages, or the last one is a second
--- old. Nobody waits for another claim that stores one.
+-- Stores a cursor if that pays off: the claim has tested many messages, or the last cursor is a
+-- second old. Does not wait for another claim that stores one.
 create or replace function pgq._cursor_set(
     filter_id bigint, queue pgq.queue, low pgq._low, tested bigint, now timestamptz
 ) returns void
@@ -12560,11 +12560,11 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/find_head.sql
 
--- Finds what comes next in a queue, and notes the low watermark.
+-- Finds the next rows of a queue, and stores the low watermark.
 --
 -- The head is the first ready row that this transaction can see and that has not expired: not the
 -- first that it can lock, because another claim may roll back. Late rows come before the watermark
--- and were not visible when it was noted. While there are any, the watermark stays where it is.
+-- and were not visible when it was stored. While there are any, the watermark stays where it is.
 create or replace function pgq._find_head(queue pgq.queue, low pgq._low, now timestamptz)
 returns pgq._queue_head
 language plpgsql volatile
@@ -12573,7 +12573,7 @@ as $$
 declare
     v_head pgq._queue_head;
     v_tick bigint := pgq._low_tick(now);
-    -- The snapshot first: what commits later is late for the next claim.
+    -- The snapshot first: rows that commit later are late rows for the next claim.
     v_seen pg_snapshot := pg_current_snapshot();
     v_own xid8 := pg_current_xact_id_if_assigned();
     v_new bigint := 0::bigint;  -- rows that were made since the watermark
@@ -12617,13 +12617,13 @@ begin
     if (v_head.late).places is not null then
         low.size := null;
     else
-        -- Without a head everything was looked at: new messages arrive behind the last id.
+        -- Without a head all rows were read: new messages arrive behind the last id.
         low.rank := coalesce(v_walked, v_head.rank, greatest(
             low.rank, pgq._rank(0, false, pg_sequence_last_value('pgq.message_id'))));
         low.seen := v_seen;
         low.own := v_own;
-        -- The fast paths look up new rows without a limit: not while there may be many of them.
-        -- And they begin at the watermark, which has to be the head.
+        -- No fast path while there may be many new rows, which it looks up without a limit; nor if
+        -- the watermark is not the head, because it begins there.
         low.size := case when v_head.place is null then 0
                     when v_walked < v_head.rank then null
                     when pgq._low_is_exact(queue.queue_id, v_seen) then v_head.size end;
@@ -12636,14 +12636,14 @@ begin
 end
 $$;
 comment on function pgq._find_head(pgq.queue, pgq._low, timestamptz) is
-    'Finds what comes next in a queue, and notes its low watermark.';
+    'Finds the next rows of a queue, and stores its low watermark.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/find_matches.sql
 
 -- The first n messages that match a filter, in order: the rows that hold them and which of their
--- ids match. Looks among the given rows; or, without any, among the next rows of the lanes that
--- can hold a match, or of the whole queue. Locks nothing.
+-- ids match. Searches the given rows; or, without any, the next rows of the lanes that can hold a
+-- match, or of the whole queue. Locks nothing.
 --
 -- Each way is one flat statement that stops at the n-th match: a message is tested in 0.2 us, and
 -- anything that works in chunks, or with an aggregate per row, costs more than that.
@@ -12694,7 +12694,7 @@ begin
             select x.place, x.rank, range_agg(int8range(x.id, x.id + 1)) as ids, count(*) as count
             from (
                 select r.place, r.rank, m.id
-                -- Apart: the planner would look for the rows by walking through all ranks.
+                -- Separate: else the planner would find the rows by walking through all ranks.
                 from (select t.ctid as place, t.* from pgq.ready t
                       where t.ctid = any (among) offset 0) r
                 cross join lateral unnest(r.ids) u (ids)
@@ -12760,8 +12760,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/hold.sql
 
--- A named claim that does not read its messages: the lease alone, without an end unless one is
--- given. For those who read it in parts.
+-- A named claim that does not read its messages: it returns the lease, which has no end unless one
+-- is given. For consumers that read it in parts.
 create or replace function pgq.hold(
     topic text,
     key text,
@@ -12803,11 +12803,11 @@ begin
 end
 $$;
 comment on function pgq.hold(text, text, jsonb, int, interval, boolean, pgq.caller) is
-    'Claims under a name without reading the messages, for those who read them in parts with '
+    'Claims under a name without reading the messages, for consumers that read them in parts with '
     'pgq.lease_parts: returns the lease and how many messages it holds, or no row if there are '
     'none to claim. The same key returns the same lease until it is acknowledged. Without a lease '
-    'it has no end: pgq.leases lists what is held, pgq.release breaks it. With runs it takes of an '
-    'ordering group not the head alone but also those that wait behind it: see pgq.stream_claim.';
+    'duration it has no end: pgq.leases lists it, pgq.release ends it. With runs it takes not only '
+    'the head of an ordering group but also messages that wait behind it: see pgq.stream_claim.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/lane_heads.sql
@@ -12831,9 +12831,9 @@ comment on function pgq._any_matches(pgq.filter, int8multirange, int, timestampt
     'Whether a set holds a message that matches a filter.';
 
 -- The next lanes that have something to claim and are not known to be at their limits, in the order
--- of their turns: behind the one that had the last, and around. Each with its first row, or with
+-- of their turns: from the one after the last turn, and around. Each with its first row, or with
 -- the first that holds a match, if there is a filter to be tested. Locks the lanes if they have
--- limits: full_at says which (1970); it is null for lanes that others have locked or that are new.
+-- limits: full_at is then 1970, and null for lanes that others have locked or that are new.
 create or replace function pgq._lane_heads(
     queue pgq.queue, claim pgq._claim, limits pgq.queue_limit, kept int[], first bigint, turn int,
     filter pgq.filter default null, low pgq._low default null
@@ -12862,7 +12862,7 @@ begin
                   and (r.expires_at is null or r.expires_at > claim.claimed_at)
                   and (filter.path is null
                        or r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
-                       -- Not what the filter has tested: see pgq._cursor_get.
+                       -- Not rows that the filter has tested: see pgq._cursor_get.
                        and (low.rank is null or r.rank >= low.rank or r.xid = low.own
                             or not pg_visible_in_snapshot(r.xid, low.seen))
                        and pgq._any_matches(filter, r.ids, r.attempt + 1, claim.claimed_at))
@@ -12896,8 +12896,8 @@ $pgq_script$;
 -- sql/50_claim/lane_quotas.sql
 
 -- How many messages a claim takes from each of these lanes: equal parts of n, or what the limits of
--- the lane leave. Lanes with limits that _lane_heads could not lock are left out, but for new ones.
--- Suspects are delivered alone, so a lane that begins with them comes alone or has to wait.
+-- the lane allow. Lanes with limits that _lane_heads could not lock are left out, except new ones.
+-- Suspects are delivered alone, so a lane that begins with them is taken alone or not now.
 create or replace function pgq._lane_quotas(
     queue_id int, claim pgq._claim, limits pgq.queue_limit, first bigint, heads pgq._head[]
 ) returns pgq._head[]
@@ -12920,7 +12920,7 @@ begin
                 heads[i].full_at := 'epoch';
             end if;
         end loop;
-        -- A new statement sees what was committed before the locks were had.
+        -- A new statement sees what was committed before the locks were granted.
         heads := array(
             select row(h.lane_id, h.lane, h.place, h.size, h.suspect, b.full_at, least(
                        limits.lane_max_leased - (
@@ -12943,7 +12943,7 @@ begin
     for i in 1 .. v_count loop
         v_head := heads[i];
         exit when v_left < 1 or v_head.suspect and v_heads <> '{}';
-        -- Equal parts; who has one more is left to chance, or it would always be the same lanes.
+        -- Equal parts; which lanes give one more is random, or it would always be the same lanes.
         v_head.quota := least(v_head.quota, v_left,
             (floor(claim.n::float8 * i / v_count + v_chance)
              - floor(claim.n::float8 * (i - 1) / v_count + v_chance))::int);
@@ -12997,7 +12997,7 @@ comment on function pgq._lane_matches(pgq._claim, pgq._head[], pgq.filter) is
 
 -- Locks the first rows of some lanes that hold as many messages as each of them is to give, or
 -- that many that match a filter. Returns which of their ids to take, and how many of each lane. A
--- row of suspects comes alone.
+-- row of suspects is taken alone.
 create or replace function pgq._lane_rows(
     claim pgq._claim, heads pgq._head[], filter pgq.filter, sure boolean,
     out places tid[], out sets int8multirange[], out size int, out sizes int[])
@@ -13039,7 +13039,7 @@ begin
 end
 $$;
 comment on function pgq._lane_rows(pgq._claim, pgq._head[], pgq.filter, boolean) is
-    'Locks rows of lanes that hold so many messages.';
+    'Locks rows of lanes that hold as many messages as each lane is to give.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/lock_flow.sql
@@ -13064,8 +13064,8 @@ $$;
 comment on function pgq._lock_flow(int, bigint) is
     'Waits for the claim that has locked a lane or a shard.';
 
--- What to lock of a lane that has nothing yet. Whoever makes it has it; another one that does the
--- same at this moment would be waited for.
+-- Inserts the row that claims of a lane lock, and so locks it. False if the row exists, or if
+-- another claim is inserting it at this moment.
 create or replace function pgq._new_lane(queue_id int, lane bigint) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -13087,7 +13087,7 @@ exception
         return false;
 end
 $$;
-comment on function pgq._new_lane(int, bigint) is 'Makes what claims of a lane lock.';
+comment on function pgq._new_lane(int, bigint) is 'Inserts the row that claims of a lane lock.';
 
 -- When the token bucket of a queue or a lane is full.
 create or replace function pgq._full_at(queue_id int, lane bigint) returns timestamptz
@@ -13103,7 +13103,7 @@ end
 $$;
 comment on function pgq._full_at(int, bigint) is 'When a token bucket is full.';
 
--- Takes tokens out of a bucket that was full at a moment. The new version of the row is at another
+-- Takes tokens out of a bucket that is full at full_at. The new version of the row is at another
 -- place of the index, where the next claim finds it first.
 create or replace function pgq._spend(
     queue_id int, lane bigint, full_at timestamptz, step float8, tokens int, now timestamptz
@@ -13129,7 +13129,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/named_claim.sql
 
--- The lease of a named claim, prolonged, if the name has one. Claims of one name wait for each
+-- The lease of a named claim, extended, if the name has one. Claims of one name wait for each
 -- other, so that the second finds the lease of the first.
 create or replace function pgq._named_claim(
     queue pgq.queue, key text, lease interval, endless boolean
@@ -13142,7 +13142,7 @@ declare
     v_until timestamptz;
 begin
     perform pgq._take_name(queue.queue_id, key);
-    -- Locked, because somebody may be ending the lease, or taking it back.
+    -- Locked, because another session may be ending the lease, or taking it back.
     select l.lease_id into v_taken.lease_id from pgq.lease l
     where l.queue_id = queue.queue_id and l.key = _named_claim.key
     order by l.part limit 1 for update;
@@ -13163,9 +13163,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/note_ruled_out.sql
 
--- Notes that the lanes leave nothing to a filter, for pgq.filter_stats and pgq.findings(): at most
--- once in five minutes, because such a claim is to cost next to nothing. The time is that of the
--- filter's scan cursor, which stays as it is.
+-- Records that the lanes rule out every match of a filter, for pgq.filter_stats and pgq.findings():
+-- at most once in five minutes, because such a claim should cost next to nothing. The time is
+-- stored with the filter's scan cursor, which stays as it is.
 create or replace function pgq._note_ruled_out(queue_id int, filter_id bigint, now timestamptz)
 returns void
 language plpgsql volatile
@@ -13194,18 +13194,18 @@ begin
 end
 $$;
 comment on function pgq._note_ruled_out(int, bigint, timestamptz) is
-    'Notes that the lanes leave nothing to a filter.';
+    'Records that the lanes rule out every match of a filter.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/past_expired.sql
 
 -- The first ready rows that have not expired, from a rank on, where many have expired: a claim must
--- not walk over a million of them. Reads so many rows in order. If all of these have expired, it
--- skips the rest: rows that never expire are found by an index of their own, in order; of those
--- that do, the ones that expire next are looked at, and the lowest ranks of them are taken. That is
--- the order of the queue, except where more than these are left and their times to live differ.
--- No rows: everything has expired. Before the rank walked everything has: that is the first of the
--- rows, unless there may be others before it.
+-- not walk over a million of them. Reads a limited number of rows in order. If all of these have
+-- expired, it skips the rest. An index of its own finds the rows that never expire, in order; of
+-- the other rows, those that expire next are read. The result is sorted by rank. That is the order
+-- of the queue, unless more rows than these are left and their times to live differ.
+-- No rows: everything has expired. walked: all rows before this rank have expired. It is the rank
+-- of the first row found, unless there may be others before it.
 create or replace function pgq._past_expired(
     queue_id int, now timestamptz, low bigint,
     out places tid[], out rank bigint, out size int, out suspect boolean, out walked bigint)
@@ -13254,7 +13254,7 @@ $pgq_script$;
 -- sql/50_claim/peek_rows.sql
 
 -- The next ready rows of a queue, or of some of its lanes, in order, with about that many messages
--- in them. Locks nothing: what is found here may be gone, or another's, when it is taken.
+-- in them. Locks nothing: another claim may have deleted or locked a row before it is taken.
 create or replace function pgq._peek_rows(
     queue_id int, lanes pgq._lanes, low bigint, messages int
 ) returns table (place tid, rank bigint, lane_id int, attempt int, size int,
@@ -13364,8 +13364,8 @@ $pgq_script$;
 
 -- Takes up to n messages of a queue that has limits, or whose lanes take turns.
 --
--- The budget of the claim is what the limits of the whole queue leave (_budget). No more than that
--- is taken, so nothing is put back. Limits of lanes, and turns, are the business of _take_turns.
+-- The budget of the claim is what the limits of the whole queue allow (_budget). No more than that
+-- is taken, so nothing is put back. _take_turns handles limits of lanes, and turns.
 create or replace function pgq._take_limited(
     queue pgq.queue, claim pgq._claim, filter jsonb, low pgq._low
 ) returns pgq._taken
@@ -13400,9 +13400,9 @@ begin
         if v_limit is distinct from (
             select l from pgq.queue_limit l where l.queue_id = queue.queue_id)
         then
-            return v_taken;  -- the limits have changed: alter_queue wakes who sleeps
+            return v_taken;  -- the limits have changed: alter_queue wakes sleeping consumers
         end if;
-        -- The lease begins after what was counted as ended has ended.
+        -- The lease begins now, after the end of all leases that were counted as ended.
         v_now := pgq.now();
         claim.until := claim.until + (v_now - claim.claimed_at);
         claim.claimed_at := v_now;
@@ -13425,7 +13425,7 @@ begin
     if num_nonnulls(v_limit.max_leased, v_limit.step, v_limit.lane_max_leased,
                     v_limit.lane_step) > 0
     then
-        v_taken.missed := null;  -- nobody waits who has locked a shard or a lane
+        v_taken.missed := null;  -- a claim that has locked a shard or a lane must not wait
     end if;
     if v_taken.size > 0 then
         v_left := v_taken.size;
@@ -13437,8 +13437,8 @@ begin
                 queue.queue_id, pgq._shard_lane(v_budget.shards[i]), v_budget.full_at[i],
                 v_limit.step * pgq._shards(v_limit), v_spent, claim.claimed_at);
         end loop;
-        -- Others may have found everything locked meanwhile and gone to sleep. Not if the limits of
-        -- the queue leave them nothing.
+        -- Wake other consumers, which may have found everything locked meanwhile and gone to sleep;
+        -- not if the limits of the queue leave them nothing.
         if (v_turns or v_taken.size = v_wanted) and (claim.n = v_wanted or v_taken.size < claim.n)
            and exists (select from pgq.waiter)
         then
@@ -13456,8 +13456,8 @@ $pgq_script$;
 
 -- Takes up to n messages that match a filter, in order, skipping rows that others are taking.
 --
--- Ready rows are tested without a lock. Only rows that hold a match are locked, and what does not
--- match in them goes back at once. The scan cursor of the filter says how far it has tested: first
+-- Ready rows are tested without a lock. Only rows that hold a match are locked, and their ids that
+-- do not match go back at once. The scan cursor of the filter says how far it has tested: first
 -- come rows that the cursor does not cover (late rows), then the rows behind it.
 create or replace function pgq._take_matching(
     queue pgq.queue, claim pgq._claim, document jsonb
@@ -13485,7 +13485,7 @@ begin
         return v_taken;
     end if;
     if document::text ~ E'"\\$now"' then
-        v_filter.filter_id := null;  -- what a clock does not match now it may match later
+        v_filter.filter_id := null;  -- a message that does not match now may match later
     end if;
     v_low := pgq._cursor_get(v_filter.filter_id, queue.queue_id);
     if v_low.seen is not null then
@@ -13508,14 +13508,14 @@ begin
             claim.n := claim.n - v_rows.size;
             claim.part := v_rows.part;
             v_suspect := v_rows.suspect;
-            -- Rows that others hold. They may come back, so the cursor stays before them.
+            -- Rows that others have locked. Others may roll back, so the cursor stays before them.
             select least(v_stop, min(r.rank)),
                    v_taken.missed || array_agg(r.ctid) filter (where r.size > 1)
             into v_stop, v_taken.missed
             from pgq.ready r
             where r.ctid = any (v_found.places) and r.queue_id + 0 = queue.queue_id;
             if v_rows.size = 0 then
-                -- Rows that are gone: whoever took from them may have put the rest back.
+                -- Rows that are gone: a claim that took from them may have put the rest back.
                 v_taken.missed := nullif(v_taken.missed || array(
                     select p from unnest(v_found.places) p
                     where not exists (select from pgq.ready r where r.ctid = p)), '{}');
@@ -13535,7 +13535,7 @@ begin
         insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
         values (v_filter.filter_id, queue.queue_id, 1, v_tested, v_taken.size,
                 claim.claimed_at, case when v_taken.size > 0 then claim.claimed_at end);
-        -- Not while late rows are left, or suspects have ended the scan.
+        -- No cursor while late rows are left, or if suspects have ended the scan.
         -- A scan by hash is short: a cursor would cost more, by the rows that it does not cover.
         if v_found.high is not null and not v_suspect
            and not (v_by_hash and v_tested < 10 * pgq._limit('cursor_tests'))
@@ -13556,8 +13556,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_name.sql
 
--- Lets claims of one name wait for each other. A row that is inserted and deleted by a transaction
--- keeps others from inserting it until that has ended, and nothing is left to be tidied up.
+-- Serializes claims of one name. A row that a transaction inserts and deletes keeps others from
+-- inserting it until the transaction ends, and no row is left to be removed.
 create or replace function pgq._take_name(queue_id int, key text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -13569,7 +13569,7 @@ begin
     delete from pgq.mutex t where t.what = v_what;
 end
 $$;
-comment on function pgq._take_name(int, text) is 'Lets claims of one name wait for each other.';
+comment on function pgq._take_name(int, text) is 'Serializes claims of one name.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_part.sql
@@ -13596,7 +13596,7 @@ begin
                 order by h.rank limit 1 for update skip locked)
           and r.size >= n
           and (r.expires_at is null or r.expires_at > now)
-          and not exists (  -- by transaction: the order leaves no other index
+          and not exists (  -- found by xid: the ORDER BY leaves no other index
               select from pgq.ready k
               where k.queue_id = queue.queue_id
                 and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank
@@ -13637,7 +13637,7 @@ $pgq_script$;
 
 -- Fast path: the row at the head holds just what is wanted. One statement deletes it and writes the
 -- lease. Nothing changes, and nothing is returned, if the head is of another kind, or if there may
--- be late rows before it. By _take_part, which can put a rest back, it would cost a sixth more.
+-- be late rows before it. With _take_part, which can put a rest back, it would cost a sixth more.
 create or replace function pgq._take_row(
     queue pgq.queue, low pgq._low, n int, lease_id bigint, now timestamptz, until timestamptz
 ) returns pgq._fast_lease
@@ -13655,7 +13655,7 @@ begin
                 order by h.rank limit 1 for update skip locked)
           and (r.size = n or r.suspect and r.size < n)
           and (r.expires_at is null or r.expires_at > now)
-          and not exists (  -- by transaction: the order leaves no other index
+          and not exists (  -- found by xid: the ORDER BY leaves no other index
               select from pgq.ready k
               where k.queue_id = queue.queue_id
                 and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank
@@ -13680,10 +13680,10 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_rows.sql
 
--- Takes up to n messages out of the given ready rows, or those of the given sets out of them, and
--- writes the lease; what is left of a row goes back at once. Rows that another transaction has
--- locked are skipped. A row of suspects is taken alone. Returns how many were taken, the number of
--- the next part of the lease, and whether suspects were met: the claim takes no more then.
+-- Takes up to n messages out of the given ready rows, or only those of the given sets, and writes
+-- the lease; the rest of each row goes back at once. Rows that another transaction has locked are
+-- skipped. A row of suspects is taken alone. Returns how many were taken, the number of the next
+-- part of the lease, and whether suspects were found: the claim takes no more then.
 create or replace function pgq._take_rows(
     claim pgq._claim, places tid[], sets int8multirange[] default null,
     tested_by bigint default null, partly bigint default null,
@@ -13747,8 +13747,8 @@ begin
                p.attempt + 1, p.size, p.grouped, claim.journal,
                nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
                p.failures, p.ids, p.flow,
-               -- Of these the first ones count, as many as there are messages: no more than those,
-               -- so that others need not cut the set.
+               -- Only the first permits count, as many as there are messages. No more than those
+               -- are stored, so that other claims need not cut the set.
                case when claim.permits is null or v_ahead = 0 and p.size = claim.n
                    then claim.permits
                when v_ahead + sum(p.size) over w = p.size
@@ -13785,9 +13785,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_runs.sql
 
--- Adds to a lease that was just written what waits in line behind the heads of groups that it has:
--- fresh messages of the same priority that match, up to the first that does not fit. Groups give
--- about as many each. Returns how many. Heads that have failed before get no company.
+-- Adds to a lease that was just written the messages that wait in line behind its group heads:
+-- first deliveries of the same priority that match, up to the first that does not fit. Each group
+-- gives about as many. Returns how many. Heads that have failed before stay alone.
 create or replace function pgq._take_runs(
     queue pgq.queue, lease_id bigint, filter jsonb, room int, now timestamptz
 ) returns int
@@ -13809,7 +13809,7 @@ begin
         where l.lease_id = _take_runs.lease_id and l.grouped and l.attempt = 1
           and l.failures is null order by l.part
     loop
-        -- Not of groups whose line an operator is changing. Publishers can go on.
+        -- Skips groups whose line an operator is changing. Does not block publishers.
         select array_agg(x.group_key) as keys, array_agg(x.id) as heads, min(x.priority) as priority
         into v_run
         from (
@@ -13860,7 +13860,7 @@ begin
 end
 $$;
 comment on function pgq._take_runs(pgq.queue, bigint, jsonb, int, timestamptz) is
-    'Adds to a lease what waits behind the heads of groups that it has.';
+    'Adds to a lease the messages that wait behind its group heads.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_singles.sql
@@ -13883,7 +13883,7 @@ begin
                r.failures, r.ids
         from pgq.ready r
         where r.queue_id = queue.queue_id and r.rank >= low.rank
-          and not exists (  -- by transaction: the order leaves no other index
+          and not exists (  -- found by xid: the ORDER BY leaves no other index
               select from pgq.ready k
               where k.queue_id = queue.queue_id
                 and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank
@@ -13967,7 +13967,7 @@ $pgq_script$;
 -- Takes up to n messages from the lanes whose turn it is: from a few of them, about as many from
 -- each, no more than the limits of a lane leave. The next claim of the session begins behind the
 -- last of these lanes, so that each lane has its turn however much the others hold. A session keeps
--- its place in a setting; a forged one only changes which lane comes first.
+-- its place in a setting; a forged value only changes which lane comes first.
 create or replace function pgq._take_turns(
     queue pgq.queue, claim pgq._claim, document jsonb, limits pgq.queue_limit, low pgq._low
 ) returns pgq._taken
@@ -13993,7 +13993,7 @@ begin
     if document is not null then
         v_filter := pgq._keep_filter(queue, document);
         if document::text ~ E'"\\$now"' then
-            v_filter.filter_id := null;  -- what a clock does not match now it may match later
+            v_filter.filter_id := null;  -- a message that does not match now may match later
         end if;
         v_lanes := pgq._keep_lanes(queue, v_filter);
         if v_lanes.kept = '{}' then
@@ -14027,7 +14027,7 @@ begin
             claim.permits := pgq._first_ids(claim.permits, v_size);
         end if;
         claim.n := v_size;
-        v_now := pgq.now();  -- the lease begins after what was counted as ended has ended
+        v_now := pgq.now();  -- after the end of all leases that were counted as ended
         claim.until := claim.until + (v_now - claim.claimed_at);
         claim.claimed_at := v_now;
         claim.lease_id := pgq._lease_token(claim.until);
@@ -14041,7 +14041,7 @@ begin
     elsif v_all = '{}' and v_test.filter_id is not null
           and num_nonnulls(limits.lane_max_leased, limits.lane_step) = 0
     then
-        -- All lanes were looked at: the next claim need not test these messages again.
+        -- All lanes were read: the next claim need not test these messages again.
         v_low.rank := greatest(
             v_low.rank, pgq._rank(0, false, pg_sequence_last_value('pgq.message_id') + 1));
         v_low.seen := v_seen;
@@ -14061,7 +14061,7 @@ $pgq_script$;
 -- sql/50_claim/take_unlaned.sql
 
 -- Takes up to n messages that a queue got before it had lanes, until maintain() has sorted them.
--- To limits they are one lane. With a filter those that match.
+-- Limits count them as one lane. With a filter, only messages that match.
 create or replace function pgq._take_unlaned(
     claim pgq._claim, limits pgq.queue_limit, low pgq._low, filter pgq.filter
 ) returns pgq._taken
@@ -14114,7 +14114,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/warn_of_testing.sql
 
--- One WARNING a minute and session about a filter that tests many messages and finds nothing.
+-- At most one WARNING a minute in a session, for a filter that tests many messages without a match.
 create or replace function pgq._warn_of_testing(queue pgq.queue, document jsonb, tested bigint)
 returns void
 language plpgsql volatile
@@ -14163,8 +14163,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/log_lock.sql
 
--- Keeps the live log from being truncated until the transaction ends, and tells what has been
--- archived since.
+-- Prevents truncation of the live log until the transaction ends. Returns archived eras: those that
+-- are still in a slot, and those after the given era.
 create or replace function pgq.log_lock(
     after bigint default null, topic text default null, caller pgq.caller default current_user
 ) returns table (era bigint, path text, slot int, is_new boolean)
@@ -14175,7 +14175,7 @@ begin
     if not pgq._is_owner(caller) then
         perform pgq._require(caller, 'consume', log_lock.topic);
     end if;
-    -- On the partitions too. What follows, here and in the transaction, has a newer snapshot.
+    -- Locks the partitions too. Later statements, here and in the transaction, get newer snapshots.
     lock table pgq.message in access share mode;
     return query
         select a.era, a.path, e.slot::int,
@@ -14187,15 +14187,15 @@ begin
 end
 $$;
 comment on function pgq.log_lock(bigint, text, pgq.caller) is
-    'For readers of what pgq.log_parts has told, at the beginning of their transaction under READ '
-    'COMMITTED: until it ends no slot of the log is truncated. Returns the eras whose copies are '
-    'confirmed and that are still in a slot, which is to be left out, and those whose copies were '
-    'confirmed after that era (is_new): what was live then is in them now.';
+    'Call it at the start of a READ COMMITTED transaction that reads what pgq.log_parts returned: '
+    'no slot of the log is truncated until the transaction ends. Returns the eras with a confirmed '
+    'copy that are still in a slot (do not read that slot), and those with a number greater than '
+    'the argument after (is_new): messages that were live before are in these copies now.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/log_parts.sql
 
--- Where all messages up to an id are, at this moment: in copies of eras, or in the live log.
+-- Locates all messages up to an id: in archived copies of eras, or in the live log.
 create or replace function pgq.log_parts(
     high bigint, topic text default null, caller pgq.caller default current_user
 ) returns table (era bigint, path text, started_at timestamptz, messages bigint, low bigint,
@@ -14212,7 +14212,7 @@ begin
     if not pgq._is_owner(caller) then
         perform pgq._require(caller, 'consume', log_parts.topic);
     end if;
-    -- Unfinished messages of old eras were copied forward; others came late, or were replayed.
+    -- Small ids in the live log: messages that were copied forward, committed late, or replayed.
     select coalesce(range_agg(int8range(m.id, m.id + 1)), '{}') into v_live
     from pgq.message m
     where m.id <= v_archived
@@ -14220,7 +14220,7 @@ begin
                               where e.archived_at is not null and e.emptied_at is null));
     return query
         select e.era, e.path, e.started_at, e.messages, e.low, least(e.high, log_parts.high),
-               -- A message that is in several places is taken from the last one.
+               -- A message that is in several places is read from the last one.
                int8multirange(int8range(e.low, e.high + 1)) * (v_live + coalesce((
                    select range_agg(o.old) from pgq.archive_era o
                    where o.era > e.era and o.old <> '{}' and o.old && int8range(e.low, e.high + 1)
@@ -14228,7 +14228,7 @@ begin
         from pgq.archive_era e
         where e.low is not null and e.low <= log_parts.high
         union all
-        -- Emptied without a copy, after the archive had begun.
+        -- Eras that were truncated without a copy, after the archive had begun.
         select n, null, null, null, null, null, null
         from generate_series(
             (select min(e.era) from pgq.archive_era e),
@@ -14242,17 +14242,17 @@ begin
 end
 $$;
 comment on function pgq.log_parts(bigint, text, pgq.caller) is
-    'Where the messages with ids up to high are, as one snapshot shows it. A row for the copy of '
-    'each era: what it holds is in it, but for ids, which are in a later place too. The last row, '
-    'without an era, is the live log: the messages from low on, and those with smaller ids that '
-    'are in ids. A row with an era and no low is an era that was emptied before it was copied. '
-    'When high is what pgq.log_range said and its publishers have ended, that is every message '
-    'once.';
+    'Where the messages with ids up to high are, in one snapshot. A row for the copy of each era: '
+    'read all messages of the copy but those in ids, which are in a later place too. The last row, '
+    'without an era, is the live log: read the messages from low on, and those with smaller ids '
+    'that are in ids. A row with an era and no low is an era that was truncated before it was '
+    'copied. If high comes from pgq.log_range and its publishers have ended, this gives every '
+    'message once.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/log_range.sql
 
--- The ids of the log, and who may still add messages with smaller ones.
+-- The range of ids in the log, and the open transactions that may still add smaller ids.
 create or replace function pgq.log_range(
     topic text default null, slot int default null, caller pgq.caller default current_user
 ) returns table (low bigint, high bigint, publishers text[])
@@ -14267,7 +14267,7 @@ begin
     end if;
     select min(m.id), max(m.id) into low, high from pgq.message m
     where log_range.slot is null or m.era = log_range.slot;
-    -- After that: who takes an id has the sequence locked before, and until its transaction ends.
+    -- Read the locks after the ids: nextval() locks the sequence first, until the transaction ends.
     publishers := array(
         select distinct l.virtualtransaction from pg_locks l
         where l.locktype = 'relation' and l.mode = 'RowExclusiveLock'
@@ -14277,15 +14277,15 @@ begin
 end
 $$;
 comment on function pgq.log_range(text, int, pgq.caller) is
-    'The smallest and the largest id in the log, or in a slot of it, and the transactions (as '
-    'pg_locks shows them) that have published and not ended: when they have, the log up to that '
-    'id changes no more. Works on a standby, which does not know the transactions.';
+    'The smallest and the largest id in the log, or in one slot of it, and the open transactions '
+    '(as pg_locks names them) that have published. When these have ended, the log up to the '
+    'largest id no longer changes. Works on a standby, which cannot list the transactions.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/messages.sql
 
--- The messages of a queue that are in one state, those whose state ends first at the top. Reads no
--- more than it returns if there is no filter, and whole sets one by one if there is.
+-- Lists the messages of a queue in one state: scheduled and leased ones by the end of that state,
+-- dead ones newest first. Reads sets one by one until n messages match.
 create or replace function pgq.messages(
     topic text, state text default 'ready', filter jsonb default null, n int default 50,
     caller pgq.caller default current_user
@@ -14361,7 +14361,7 @@ begin
                    m.published_at, m.expires_at, v_set.until
             from unnest(v_set.ids) r
             cross join lateral (
-                -- Apart, as in pgq.peek: the planner would walk through the whole log in order.
+                -- OFFSET 0, as in pgq.peek: else the planner may scan the whole log in id order.
                 select e.* from pgq.message e where e.id >= lower(r) and e.id < upper(r) offset 0
             ) m
             where pgq._matches(v_filter.path, v_filter.scope, m::pgq.message, v_set.attempt, v_now)
@@ -14373,11 +14373,11 @@ begin
 end
 $$;
 comment on function pgq.messages(text, text, jsonb, int, pgq.caller) is
-    'Lists messages of a queue that are ready (in delivery order), scheduled (delayed or waiting '
-    'for a retry), leased, waiting (for their turn in an ordering group) or dead (the newest '
-    'first), and match the filter, at most n. lease_until is when a scheduled message is due, '
-    'until when one is leased, and when a dead one died; attempt is the number of deliveries so '
-    'far, null for ready ones. Takes nothing, locks nothing, works on a standby.';
+    'Lists at most n messages of a queue that match the filter and are in a state: ready (in '
+    'delivery order), scheduled (delayed or waiting for a retry), leased, waiting (for their turn '
+    'in an ordering group) or dead (newest first). lease_until is the due time of a scheduled '
+    'message, the end of a lease, or when a dead letter died. attempt is the number of deliveries '
+    'so far, null for ready messages. Takes nothing, locks nothing, works on a standby.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/peek.sql
@@ -14420,7 +14420,7 @@ begin
             return query
                 select m.* from unnest(v_row.ids) r
                 cross join lateral (
-                    -- Apart: the planner would join by walking through the whole log in order.
+                    -- OFFSET 0: else the planner may join by a scan of the whole log in id order.
                     select e.* from pgq.message e
                     where e.id >= lower(r) and e.id < upper(r) offset 0
                 ) m
@@ -14436,7 +14436,7 @@ begin
 end
 $$;
 comment on function pgq.peek(text, jsonb, int, pgq.caller) is
-    'Looks at the next n ready messages of a queue that match the filter, in delivery order. Takes '
+    'Returns the next n ready messages of a queue that match the filter, in delivery order. Takes '
     'nothing, locks nothing, works on a standby.';
 $pgq_script$;
     execute $pgq_script$
@@ -14477,14 +14477,14 @@ begin
 end
 $$;
 comment on function pgq.peek_slice(text, jsonb, int, int, pgq.caller) is
-    'Looks at all ready messages of a queue that match the filter, or at a slice of them, in no '
-    'order: the slices 0 to of - 1 together are all. For parallel readers; attempt counts '
-    'the deliveries so far. Takes nothing, works on a standby.';
+    'Returns the ready messages of a queue that match the filter, or one slice of them, in no '
+    'particular order. The slices 0 to of - 1 together are all of them. For parallel readers. '
+    'attempt counts the deliveries so far. Takes nothing, works on a standby.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/read_log.sql
 
--- The messages of the log with ids from low to before high, whoever has received them.
+-- The messages of the log with ids from low (inclusive) to high (exclusive), delivered or not.
 create or replace function pgq.read_log(
     low bigint, high bigint, topic text default null, filter jsonb default null,
     slot int default null, skip int[] default null, caller pgq.caller default current_user
@@ -14499,7 +14499,7 @@ declare
 begin
     if not pgq._is_owner(caller) then
         perform pgq._require(caller, 'consume', read_log.topic);
-        -- Its own topic, all of it: a filter would be one for others as well.
+        -- The queue must receive its whole topic: what a filter excludes is not for its consumers.
         if not exists (select from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
                        where q.name = read_log.topic and b.pattern = q.name and b.path is null)
         then
@@ -14520,15 +14520,15 @@ begin
 end
 $$;
 comment on function pgq.read_log(bigint, bigint, text, jsonb, int, int[], pgq.caller) is
-    'The messages of the log with ids from low to before high, delivered or not; of a topic, '
-    'matching a filter, in a slot, not in those to be skipped, if these are given. In no order. '
-    'Works on a standby. '
-    'Other roles than the owner may read the topic of a queue that they may consume.';
+    'The messages of the log with ids from low (inclusive) to high (exclusive), delivered or not, '
+    'in no particular order. Optional conditions: topic, filter, one slot, slots to skip. Works '
+    'on a standby. Roles other than the owner may read the topic of a queue that they may consume, '
+    'if the queue receives all of that topic.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/53_wait/channel.sql
 
--- Where the consumers of a queue are notified.
+-- The NOTIFY channel of a queue.
 create or replace function pgq.channel(topic text, caller pgq.caller default current_user)
 returns text
 language plpgsql stable security definer
@@ -14541,15 +14541,15 @@ begin
 end
 $$;
 comment on function pgq.channel(text, pgq.caller) is
-    'The channel to LISTEN to, to be woken when the queue may have messages: an identifier such as '
-    'pgq_0d2c..., without a payload. It is random, so that only consumers of the queue know it. '
-    'It stays the same until the queue is dropped.';
+    'The channel on which consumers LISTEN for messages of the queue: an identifier such as '
+    'pgq_0d2c...; notifications have no payload. The name is random, so that only consumers of the '
+    'queue know it, and stays the same until the queue is dropped.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/53_wait/next_slot.sql
 
--- When a limit may let something through that it holds back now: the moment of the next token. Null
--- if that is not known: what waits for an ack is woken by it, and by the end of a lease.
+-- When a rate limit may let the next message through: the time of the next token. Null: unknown. A
+-- consumer at the max_leased limit is woken by an ack, or by the end of a lease.
 create or replace function pgq._next_slot(queue pgq.queue, waiter text, now timestamptz)
 returns timestamptz
 language plpgsql volatile
@@ -14576,7 +14576,7 @@ begin
               and f.full_at = 'epoch'
             for update skip locked) s) < 16
     then
-        return now + interval '100 ms';  -- some claim may keep others from what is left
+        return now + interval '100 ms';  -- a concurrent claim has locked a shard
     end if;
     if v_limit.step is not null then
         v_burst := pgq._burst(v_limit.rate, v_limit.burst);
@@ -14588,7 +14588,7 @@ begin
             cross join lateral generate_series(1, b.burst) n
             order by 1);
         if v_tokens[1] > now then
-            -- The first who waits has the first token, the second the second.
+            -- The first listener gets the first token, the second one the second.
             return v_tokens[least(cardinality(v_tokens), (
                 select 1 + count(*) from pgq.waiter w
                 where w.queue_id = queue.queue_id and w.until > now
@@ -14609,12 +14609,12 @@ begin
 end
 $$;
 comment on function pgq._next_slot(pgq.queue, text, timestamptz) is
-    'When a limit may let something through.';
+    'When a limit may let the next message through.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/53_wait/seen.sql
 
--- Has this handler seen the message? If not, it has now.
+-- Whether this handler has seen the message; if not, records that it has now.
 create or replace function pgq.seen(
     handler text, message_id bigint, size int default 100, caller pgq.caller default current_user
 ) returns boolean
@@ -14623,7 +14623,7 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    -- The handlers of a role are its own: nobody can mark what another has to do as done.
+    -- Handlers belong to a role, so that no role can mark the work of another as done.
     v_role text := case when pgq._is_owner(caller) then '' else caller::text end;
 begin
     if handler is null or handler = '' or message_id is null or size is null or size < 1 then
@@ -14631,7 +14631,7 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'The handler is a name of yours, such as "billing:charge".';
     end if;
-    -- Waits for a transaction that is handling the same message, until it is known how it ends.
+    -- Waits until a concurrent transaction that handles the same message has ended.
     insert into pgq.handled (role, handler, message_id, handled_at)
     values (v_role, seen.handler, seen.message_id, pgq.now())
     on conflict on constraint handled_pkey do nothing;
@@ -14640,7 +14640,7 @@ begin
     end if;
     delete from pgq.handled h
     where h.ctid = any (array(
-        -- Locked is only what goes: OFFSET in a query with FOR UPDATE would lock the whole ring.
+        -- Locks only the rows to delete: OFFSET in the query with FOR UPDATE would lock all rows.
         select o.ctid from pgq.handled o
         where o.role = v_role and o.handler = seen.handler and o.handled_id <= (
             select l.handled_id from pgq.handled l
@@ -14651,21 +14651,21 @@ begin
 end
 $$;
 comment on function pgq.seen(text, bigint, int, pgq.caller) is
-    'Consumer-side deduplication: true if the handler has seen the message among its last size '
-    'ones, else false, and it is remembered. Call it in the transaction of the work: what is '
-    'rolled '
-    'back was not seen. A role with rights has handlers of its own.';
+    'Consumer-side deduplication: true if the message is among the last size messages that the '
+    'handler has seen; else false, and the message is recorded. Call it in the transaction of '
+    'the work: a rollback undoes the record too. '
+    'Each role with rights has its own handlers.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/53_wait/wait_begin.sql
 
 -- Registers a consumer that found nothing, so that publishing wakes it. Returns how long it may
--- sleep; no time at all means: claim again first.
+-- sleep; zero means: claim again first.
 --
--- The race: a publisher that looked for waiters before this one was registered commits after the
--- consumer looked for messages. So first the registration has to be committed (first call), then
--- everybody who may have missed it has to end (second call), then comes a last claim; after that
--- no message can arrive unannounced, as long as the registration lasts.
+-- The race: a publisher searches for listeners before this one is registered, and commits after it
+-- has searched for messages. So the registration is committed first (first call). Then all
+-- transactions that may have missed it have to end (second call). Then comes a last claim. After
+-- that, every message is notified while the registration lasts.
 create or replace function pgq.wait_begin(
     topic text, waiter text, timeout interval default '30 s',
     caller pgq.caller default current_user
@@ -14697,7 +14697,7 @@ begin
         values (v_queue.queue_id, wait_begin.waiter, v_now + 2 * timeout)
         on conflict on constraint waiter_pkey do update
         set until = excluded.until, horizon = null, armed = false;
-        -- The dead are swept by the living, if nobody calls maintain().
+        -- Delete expired listeners here too, in case nobody calls maintain().
         delete from pgq.waiter w
         where w.ctid = any (array(
             select s.ctid from pgq.waiter s
@@ -14712,8 +14712,8 @@ begin
         set until = case when w.until < v_now + timeout then v_now + 2 * timeout else w.until end,
             horizon = v_waiter.horizon, armed = v_waiter.armed
         where w.queue_id = v_queue.queue_id and w.waiter = wait_begin.waiter;
-        -- Somebody may be at it for hours: the longer it takes, the less often to look. What is
-        -- published meanwhile is notified.
+        -- An older transaction may stay open for hours: poll less often the longer it takes. Newer
+        -- transactions notify.
         return case when v_waiter.armed then interval '0' else least(timeout, greatest(
             interval '20 ms', (v_now + 2 * timeout - v_waiter.until) / 10)) end;
     end if;
@@ -14724,33 +14724,33 @@ begin
     if v_queue.paused then
         return timeout;  -- resume wakes it
     end if;
-    -- Not beyond the moment when something becomes due or a lease ends; soon, if a group waits for
-    -- a publisher to end, who may say nothing.
+    -- At most until a message is due or a lease ends; 100 ms if a group waits for a publisher: it
+    -- may end without a notification.
     select least(
         (select v_now + interval '100 ms' from pgq.group_stall g
          where g.queue_id = v_queue.queue_id limit 1),
         (select min(s.due_at) from pgq.scheduled s where s.queue_id = v_queue.queue_id),
         pgq._next_schedule(v_queue.queue_id),
         case when v_queue.limited then pgq._next_slot(v_queue, waiter, v_now) end,
-        -- Tokens are in the order of expiry, so the first ones tell.
+        -- Lease ids are in the order of expiry: the earliest end is among the first ones.
         (select min(l.until)
          from (select k.queue_id, k.until from pgq.lease k order by k.lease_id limit 1000) l
          where l.queue_id = v_queue.queue_id and l.until < 'infinity'))
     into v_due;
-    -- What is due and was not claimed is with somebody else: not in circles.
+    -- Do not spin: a due message that was not claimed is locked by another session.
     return least(timeout, greatest(coalesce(v_due - v_now, timeout), interval '20 ms'));
 end
 $$;
 comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
-    'Call it, in a transaction of its own, after a claim that found nothing; LISTEN before, to the '
-    'channel that pgq.channel(topic) names. '
-    'Returns how long to sleep: until notified, or for that time, at most the timeout; no time at '
-    'all means to claim again at once. The waiter is a name that no other consumer uses.';
+    'Registers a consumer that waits. LISTEN on the channel of pgq.channel(topic) first; then call '
+    'this, in a transaction of its own, after a claim that found nothing. '
+    'Returns how long to sleep unless notified, at most the timeout; zero means to claim again at '
+    'once. The waiter is a name that no other consumer uses.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/53_wait/wait_end.sql
 
--- The consumer is awake: publishing need not notify it.
+-- Removes the registration of a consumer that is awake: publishing need not notify it.
 create or replace function pgq.wait_end(
     topic text, waiter text, caller pgq.caller default current_user
 ) returns boolean
@@ -14767,14 +14767,14 @@ begin
 end
 $$;
 comment on function pgq.wait_end(text, text, pgq.caller) is
-    'Call it when a consumer has woken up and found work: busy queues do not pay for '
+    'Call it when a consumer has woken up and found messages, so that a busy queue sends no '
     'notifications. '
-    'False if it was not waiting.';
+    'False if the consumer was not registered.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/53_wait/wait_result.sql
 
--- Notes that somebody waits for the end of a message: whoever ends it notifies the channel
+-- Registers a listener for the end of a message: the call that ends it notifies the channel
 -- pgq_result with the id.
 create or replace function pgq.wait_result(
     message_id bigint, waiter text, timeout interval default '1 min',
@@ -14805,25 +14805,25 @@ begin
 end
 $$;
 comment on function pgq.wait_result(bigint, text, interval, pgq.caller) is
-    'Notes that somebody waits for the end of a message. When it is finished, buried or cancelled, '
-    'whoever does that notifies the channel pgq_result with the id. Look at '
-    'pgq.result after this call, and again now and then: a transaction that was under way may not '
-    'have seen the waiter.';
+    'Registers a listener for the end of a message. The call that finishes, buries or cancels the '
+    'message notifies the channel pgq_result with its id. Read '
+    'pgq.result after this call, and again from time to time: a transaction that was already '
+    'running may not have seen the listener.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/00_batch_key.sql
 
--- The name of the claim that is a batch of a stream.
+-- The key of the named claim that is a batch of a stream.
 create or replace function pgq._batch_key(consumer text, batch bigint) returns text
 language sql immutable parallel safe
 return 'stream ' || consumer || ' ' || batch;
 comment on function pgq._batch_key(text, bigint) is
-    'The name of the claim that is a batch of a stream.';
+    'The key of the named claim that is a batch of a stream.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/10_stream_begin.sql
 
--- Takes a consumer's name, or keeps it: an owner calls this again and again while it lives.
+-- Acquires a consumer's name, or renews it: the owner calls this periodically while it runs.
 create or replace function pgq.stream_begin(
     topic text, consumer text, owner text, timeout interval default '30 s',
     lease interval default null, caller pgq.caller default current_user
@@ -14872,14 +14872,14 @@ begin
 end
 $$;
 comment on function pgq.stream_begin(text, text, text, interval, interval, pgq.caller) is
-    'Takes the name of a consumer that works in numbered batches, and returns the last batch that '
-    'it has finished (0: none). To be repeated by the owner before the timeout is over, which '
-    'with a lease also extends the batch at work; 55006 if another owner has the name.';
+    'Acquires the name of a consumer that works in numbered batches. Returns the last batch that '
+    'it has finished (0: none). The owner repeats the call before the timeout ends; with a lease, '
+    'this also extends the current batch. 55006 if another owner has the name.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/15_stream_bind.sql
 
--- Ties a consumer's name to the query whose checkpoint counts its batches.
+-- Binds a consumer's name to the query whose checkpoint counts its batches.
 create or replace function pgq.stream_bind(
     topic text, consumer text, owner text, query text default null, batch bigint default null,
     anew boolean default false, caller pgq.caller default current_user
@@ -14901,7 +14901,7 @@ begin
             using errcode = 'object_in_use',
                   hint = 'It was silent for longer than its timeout, and another one took over.';
     end if;
-    -- What was committed with its batch is not done again, whatever a checkpoint says.
+    -- A batch that pgq.commit_batch has finished is not repeated, whatever the checkpoint is.
     if not anew and v_stream.committed is distinct from v_stream.batch
        and (stream_bind.batch is null and v_stream.batch > 0 and stream_bind.query is not null
             or stream_bind.batch is not null and v_stream.query <> stream_bind.query)
@@ -14916,7 +14916,7 @@ begin
                       'goes on behind that batch: then give files a new directory too, because '
                       'Spark writes no batch number twice into the same.';
     end if;
-    -- Spark asks for a new checkpoint again when its first batch was not done.
+    -- Spark reports a new checkpoint again while its first batch is not done: keep the first query.
     if stream_bind.query is not null
        and not (stream_bind.batch is null and v_stream.batch = 0 and v_stream.query is not null)
     then
@@ -14929,12 +14929,12 @@ begin
 end
 $$;
 comment on function pgq.stream_bind(text, text, text, text, bigint, boolean, pgq.caller) is
-    'Ties the name of a stream''s consumer to a query, whose checkpoint is at the batch, or new if '
-    'that is null. Returns the last batch that is finished, what tells this consumer from others '
-    'of its name, the query (that of before while no batch is finished), and the last batch that '
-    'pgq.commit_batch has finished. 55000 if the name belongs to another query, or if batches were '
-    'finished and the checkpoint is new, unless it begins anew or the last one was committed; '
-    '55006 if the name has another owner.';
+    'Binds the name of a stream''s consumer to a query, whose checkpoint is at the batch (null: '
+    'new). Returns the last finished batch, an id that differs from that of other consumers of the '
+    'same name, the bound query (the previous one while no batch is finished), and the last batch '
+    'that pgq.commit_batch has finished. 55000 if the name is bound to another query, or if the '
+    'checkpoint is new and batches are finished, unless anew is true or pgq.commit_batch finished '
+    'the last batch. 55006 if the name has another owner.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/20_stream_finish.sql
@@ -14984,14 +14984,14 @@ begin
 end
 $$;
 comment on function pgq.stream_finish(text, text, text, bigint, pgq.caller) is
-    'Acknowledges what the batches of a stream still hold, up to and with this one. Returns how '
-    'many messages; 0 if they were finished before. 55006 if the name has another owner.';
+    'Acknowledges the remaining messages of a stream''s batches up to and including this one. '
+    'Returns how many; 0 if they were finished before. 55006 if the name has another owner.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/30_stream_claim.sql
 
--- Finishes the batches before this one and claims it: the same messages every time, until it is
--- finished.
+-- Finishes the earlier batches and claims this one. A repeated call returns the same messages until
+-- the batch is finished.
 create or replace function pgq.stream_claim(
     topic text, consumer text, owner text, batch bigint, filter jsonb default null,
     n int default 1000, lease interval default null,
@@ -15030,12 +15030,12 @@ end
 $$;
 comment on function pgq.stream_claim(
     text, text, text, bigint, jsonb, int, interval, boolean, pgq.caller) is
-    'Claims a numbered batch of a stream, after finishing those before it, and returns its lease '
-    'and size; no row if there is nothing to claim. The same batch returns the same messages until '
-    'it is finished. Without a lease it has no end. With runs a batch has, of each ordering group '
-    'whose head it takes, also those that wait behind it, as far as they match and have the same '
-    'priority: work on them in the order of their ids. If one of them is refused, those behind it '
-    'go back. QU003 if the batch is finished, 55006 if the name has another owner.';
+    'Finishes the earlier batches of a stream, claims this one, and returns its lease id and size; '
+    'no row if there is nothing to claim. A repeated call returns the same messages until the '
+    'batch is finished. Without a lease duration the lease never ends. With runs, a batch also has '
+    'the messages behind the head of an ordering group, if they match and have the same priority: '
+    'process them in the order of their ids. If one fails, those behind it go back to the queue. '
+    'QU003 if the batch is finished, 55006 if the name has another owner.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/40_stream_batch.sql
@@ -15060,12 +15060,12 @@ begin
 end
 $$;
 comment on function pgq.stream_batch(text, text, bigint, pgq.caller) is
-    'The lease and size of a batch of a stream that is claimed and not finished; else no row.';
+    'The lease id and size of a batch of a stream that is claimed and not finished; else no row.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/50_stream_end.sql
 
--- Gives a consumer's name free; its batches stay claimed for whoever takes it next.
+-- Releases a consumer's name; its batches stay claimed for the next owner of the name.
 create or replace function pgq.stream_end(
     topic text, consumer text, owner text, caller pgq.caller default current_user
 ) returns boolean
@@ -15082,13 +15082,13 @@ begin
 end
 $$;
 comment on function pgq.stream_end(text, text, text, pgq.caller) is
-    'Gives the name of a stream''s consumer free. A batch that is not finished stays claimed for '
-    'whoever takes the name next. False if the name had another owner.';
+    'Releases the name of a stream''s consumer. An unfinished batch stays claimed for the next '
+    'owner of the name. False if the name had another owner.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/60_relay_report.sql
 
--- A relay says how its destination is doing; without a destination it is forgotten.
+-- Records how a relay's destination is doing; without a destination, deletes the relay's record.
 create or replace function pgq.relay_report(
     topic text, relay text, destination text default null, circuit text default 'closed',
     error text default null, caller pgq.caller default current_user
@@ -15125,14 +15125,14 @@ begin
 end
 $$;
 comment on function pgq.relay_report(text, text, text, text, text, pgq.caller) is
-    'Notes what a relay says of its destination (written without its password): whether the '
+    'Records what a relay reports of its destination (named without its password): whether the '
     'circuit breaker is closed, open or half-open, and the last error. pgq.relays and '
-    'pgq.queue_stats show it. Without a destination the relay is forgotten.';
+    'pgq.queue_stats show it. Without a destination the record of the relay is deleted.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/70_stream_read.sql
 
--- Notes which execution of an engine reads a batch, so that this one can commit it.
+-- Records which execution of an engine reads a batch, so that this execution can commit it.
 create or replace function pgq.stream_read(
     topic text, consumer text, batch bigint, reader text, caller pgq.caller default current_user
 ) returns void
@@ -15150,7 +15150,7 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'The name tells this execution of the batch from all others.';
     end if;
-    -- Once for all tasks of an execution: those that come later write nothing.
+    -- The first task of an execution writes the row; its other tasks write nothing.
     insert into pgq.lineage as l (reader, queue_id, consumer, batch, size, read_at)
     values (stream_read.reader, v_queue.queue_id, stream_read.consumer, stream_read.batch,
             coalesce((select sum(e.size) from pgq.lease e
@@ -15169,14 +15169,14 @@ begin
 end
 $$;
 comment on function pgq.stream_read(text, text, bigint, text, pgq.caller) is
-    'Notes that an execution of an engine reads a batch of a stream: called before the first '
-    'message is read, by each task. pgq.commit_batch finishes what its reader has noted.';
+    'Records that an execution of an engine reads a batch of a stream. Each task calls it before '
+    'it reads a message. pgq.commit_batch finishes the batches that its reader has recorded.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/80_commit_batch.sql
 
--- Finishes, in the caller's transaction, what an execution of an engine has read; false if that was
--- done before.
+-- Finishes, in the caller's transaction, the batches that an execution of an engine has read; false
+-- if they were finished before.
 create or replace function pgq.commit_batch(
     reader text default null, wrote jsonb default null, writer text default null,
     epoch bigint default null, query text default null, anew boolean default false,
@@ -15241,16 +15241,16 @@ end
 $$;
 comment on function pgq.commit_batch(
     text, jsonb, text, bigint, text, boolean, pgq.caller) is
-    'Finishes the batches that a reader has noted with pgq.stream_read: their messages are '
-    'acknowledged in the caller''s transaction, in which what came of them is written, so that '
-    'all of it happens or nothing. False: that was done before, and nothing is to be written. If '
-    'the reader has read no queue, an epoch of a writer is noted instead, as pgq.publish_staged '
-    'does. QU003 if the batch has lost messages since it was read.';
+    'Finishes the batches that a reader has recorded with pgq.stream_read: acknowledges their '
+    'messages in the caller''s transaction. Write the results in the same transaction, so that '
+    'both happen or neither. False: the batches were finished before, write nothing. If the reader '
+    'has read no queue, records an epoch of a writer instead, as pgq.publish_staged does. QU003 if '
+    'a batch has lost messages since it was read.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/cancel.sql
 
--- Ends messages that wait, for good: what cancel and purge have in common.
+-- Ends waiting messages for good: the common part of cancel and purge.
 create or replace function pgq._cancel(queue pgq.queue, selection pgq._selection, verb text)
 returns bigint
 language plpgsql volatile
@@ -15272,8 +15272,8 @@ begin
         end if;
         v_count := v_count + v_set.size;
     end loop;
-    -- Their dedup keys can be used again, unless somebody is publishing with one just now. All at
-    -- once: each look reads all keys of the queue.
+    -- Free their dedup keys, but for those that a publisher has locked. In one statement, because
+    -- it reads all keys of the queue.
     if v_count > 0 then
         select range_agg(s) into v_all from unnest(v_sets) s;
         delete from pgq.dedup d
@@ -15282,7 +15282,7 @@ begin
             where k.queue_id = queue.queue_id and v_all @> k.message_id
             for update skip locked));
     end if;
-    -- Those that were not heads leave their groups as they are.
+    -- These include messages behind the head of a group, which do not change the group.
     if v_heads <> '{}' then
         perform pgq._advance_groups(queue, v_heads, selection.now);
     end if;
@@ -15291,9 +15291,9 @@ begin
 end
 $$;
 comment on function pgq._cancel(pgq.queue, pgq._selection, text) is
-    'Ends messages that wait, for good.';
+    'Ends waiting messages for good.';
 
--- Ends some messages of a queue that wait.
+-- Ends selected waiting messages of a queue.
 create or replace function pgq.cancel(
     topic text,
     ids bigint[] default null,
@@ -15325,10 +15325,10 @@ begin
 end
 $$;
 comment on function pgq.cancel(text, bigint[], jsonb, text, boolean, pgq.caller) is
-    'Ends messages of a queue that wait: those with the given ids, that match the filter, that '
-    'have the dedup key; what is given has to be true together. They are ready, scheduled, or wait '
-    'for their turn in an ordering group, which goes on without them. Leased ones stay: a notice '
-    'says how many. Returns how many were cancelled; dry_run only counts.';
+    'Ends waiting messages of a queue: ready, scheduled, or waiting for their turn in an ordering '
+    'group, which continues without them. Selects by ids, filter and dedup key; a message must '
+    'meet all that are given. Leased messages stay: a notice says how many. Returns how many '
+    'messages were cancelled; dry_run only counts.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/count_selected.sql
@@ -15369,7 +15369,7 @@ $$;
 comment on function pgq._count_selected(pgq._selection, text[]) is
     'How many selected messages are in these places.';
 
--- Says how many selected messages a call has left because somebody works on them.
+-- Raises a notice with the number of selected messages that stay because they are leased.
 create or replace function pgq._say_leased(selection pgq._selection, verb text) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -15384,14 +15384,14 @@ begin
 end
 $$;
 comment on function pgq._say_leased(pgq._selection, text) is
-    'Says how many selected messages are leased.';
+    'Raises a notice with the number of selected messages that are leased.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/lock_line.sql
 
--- The next selected messages that wait in ordering groups, behind a group and an id. Locks their
--- groups, so that none of them moves on meanwhile: waits for publishers of these groups, in the
--- order of the keys, as publishers wait for each other.
+-- The next selected messages that wait in ordering groups, after a group key and an id. Locks their
+-- groups, so that none of them advances meanwhile. Waits for publishers of these groups in key
+-- order, which is the lock order of publishers too.
 create or replace function pgq._lock_line(
     selection pgq._selection, after_key text, after_id bigint, n bigint,
     out keys text[], out ids bigint[])
@@ -15416,9 +15416,9 @@ begin
 end
 $$;
 comment on function pgq._lock_line(pgq._selection, text, bigint, bigint) is
-    'Selected messages that wait in ordering groups, which are locked.';
+    'Finds selected messages that wait in ordering groups, and locks the groups.';
 
--- Takes selected messages, at most n, out of the lines of their ordering groups.
+-- Takes selected messages, at most n, out of the backlogs of their ordering groups.
 create or replace function pgq._withdraw_line(selection pgq._selection, n bigint)
 returns setof pgq._withdrawn
 language plpgsql volatile
@@ -15452,12 +15452,12 @@ begin
 end
 $$;
 comment on function pgq._withdraw_line(pgq._selection, bigint) is
-    'Takes messages out of the lines of ordering groups.';
+    'Takes messages out of the backlogs of ordering groups.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/move.sql
 
--- The queue that messages are to be brought to, for a caller who may publish to it.
+-- The destination queue of a move or replay, for a caller who may publish to it.
 create or replace function pgq._destination(caller name, queue pgq.queue, to_topic text)
 returns pgq.queue
 language plpgsql stable
@@ -15477,9 +15477,9 @@ begin
 end
 $$;
 comment on function pgq._destination(name, pgq.queue, text) is
-    'The queue that messages are to be brought to.';
+    'The destination queue of a move or replay.';
 
--- Puts messages of ordering groups into a queue, in order, each with its failures and its time.
+-- Puts messages of ordering groups into a queue, in order, each with its failures and due time.
 create or replace function pgq._join_moved(
     queue pgq.queue, ids bigint[], failures jsonb[], dues timestamptz[], now timestamptz
 ) returns void
@@ -15501,9 +15501,9 @@ end
 $$;
 comment on function pgq._join_moved(
     pgq.queue, bigint[], jsonb[], timestamptz[], timestamptz) is
-    'Puts messages of ordering groups into a queue, each with its failures and its time.';
+    'Puts messages of ordering groups into a queue, each with its failures and due time.';
 
--- Brings messages that wait from one queue to another.
+-- Moves waiting messages from one queue to another.
 create or replace function pgq.move(
     topic text,
     to_topic text,
@@ -15535,12 +15535,12 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'Leave it out for all of them.';
     end if;
     if not dry_run then
-        -- Nobody else brings messages into queues meanwhile, neither a subscription that adds
-        -- older messages nor another call: the destination must not get a message twice.
+        -- Excludes other moves and replays, and subscriptions that add older messages: the
+        -- destination must not get a message twice.
         perform pgq._lock('replay');
         lock table pgq.message in row exclusive mode;
     end if;
-    -- Mostly none: to take these out of each row would read all that the other queue has.
+    -- Usually empty. Subtracting all ids of the destination from each row would read all of them.
     v_selection.spared := nullif(
         pgq._held_by(v_to.queue_id) * pgq._held_by(v_from.queue_id), '{}');
     if dry_run then
@@ -15577,15 +15577,15 @@ begin
 end
 $$;
 comment on function pgq.move(text, text, jsonb, int, boolean, pgq.caller) is
-    'Brings messages that wait from a queue to the queue to_topic: all, or those that match the '
-    'filter, at most n, the next to be delivered first. They keep their ids and their due times, '
-    'and have all their attempts again. Leased messages stay, and so do those that the other queue '
-    'holds already. Returns how many were moved; dry_run only counts.';
+    'Moves waiting messages of a queue to the queue to_topic: all, or those that match the filter, '
+    'at most n, the next to be delivered first. They keep their ids and due times, and have all '
+    'their attempts again. Leased messages stay, and so do messages that the other queue holds '
+    'already. Returns how many were moved; dry_run only counts.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/purge.sql
 
--- Ends everything that waits in a queue.
+-- Ends all waiting messages of a queue.
 create or replace function pgq.purge(
     topic text,
     filter jsonb default null,
@@ -15610,16 +15610,16 @@ begin
 end
 $$;
 comment on function pgq.purge(text, jsonb, boolean, pgq.caller) is
-    'Ends all messages of a queue that wait, or those that match the filter: ready, scheduled, and '
-    'in ordering groups. Leased messages stay: a notice says how many. So do dead letters, '
-    'subscriptions and rights. Returns how many were purged; dry_run only counts. One transaction: '
+    'Ends all waiting messages of a queue, or those that match the filter: ready, scheduled, and '
+    'in ordering groups. Leased messages stay: a notice says how many. Dead letters, subscriptions '
+    'and rights stay too. Returns how many were purged; dry_run only counts. One transaction: '
     'a million messages take seconds.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/reschedule.sql
 
--- Changes when selected messages of ordering groups are delivered at the earliest once it is their
--- turn; returns how many.
+-- Sets the earliest delivery time of selected messages that wait in ordering groups, for when their
+-- turn comes. Returns how many.
 create or replace function pgq._reschedule_line(selection pgq._selection, due timestamptz)
 returns bigint
 language plpgsql volatile
@@ -15653,9 +15653,9 @@ begin
 end
 $$;
 comment on function pgq._reschedule_line(pgq._selection, timestamptz) is
-    'Changes when messages of ordering groups are delivered.';
+    'Sets the earliest delivery time of messages that wait in ordering groups.';
 
--- Changes when messages that wait are delivered.
+-- Changes the delivery time of waiting messages.
 create or replace function pgq.reschedule(
     topic text,
     ids bigint[] default null,
@@ -15708,7 +15708,7 @@ begin
             perform pgq._enqueue(
                 v_queue, v_set.ids, v_set.attempt, v_set.failures, v_set.grouped);
         end if;
-        if v_queue.dedup <> 'keep' then  -- a later message with the dedup key finds it by its time
+        if v_queue.dedup <> 'keep' then  -- a later message with the key finds this one by due_at
             update pgq.dedup d set due_at = v_due
             where d.ctid = any (array(
                 select k.ctid from pgq.dedup k
@@ -15723,15 +15723,15 @@ end
 $$;
 comment on function pgq.reschedule(
     text, bigint[], jsonb, timestamptz, interval, boolean, pgq.caller) is
-    'Changes when messages of a queue that wait are delivered: all, or those with the given ids or '
-    'that match the filter. At a time, or after a delay from now; without both, now. A message of '
-    'an ordering group still waits for its turn. Leased messages stay as they are. Returns how '
-    'many were rescheduled; dry_run only counts.';
+    'Changes the delivery time of waiting messages of a queue: all, or those selected by ids and '
+    'filter (by both, if both are given). The new time is at, or delay from now; without both, '
+    'now. A message of an ordering group still waits for its turn. Leased messages stay. Returns '
+    'how many were rescheduled; dry_run only counts.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/select_messages.sql
 
--- Checks the arguments that say which messages of a queue are meant.
+-- Checks the arguments that select messages of a queue.
 create or replace function pgq._select_messages(
     queue pgq.queue, ids bigint[], filter jsonb, dedup_key text
 ) returns pgq._selection
@@ -15750,9 +15750,9 @@ begin
 end
 $$;
 comment on function pgq._select_messages(pgq.queue, bigint[], jsonb, text) is
-    'Which messages of a queue are meant, or QU004.';
+    'The selection that the arguments describe, or QU004.';
 
--- Whether a message of the log is selected, apart from its id: the planner inlines it.
+-- Whether a message meets the conditions of a selection other than the ids. The planner inlines it.
 create or replace function pgq._is_selected(
     selection pgq._selection, m pgq.message, attempt int
 ) returns boolean
@@ -15765,8 +15765,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/withdraw.sql
 
--- Takes selected messages, at most n, out of where they wait; leased ones stay. The caller decides
--- what becomes of them, and moves groups on whose heads are gone.
+-- Takes selected messages, at most n, out of group backlogs, scheduled rows and ready rows; leased
+-- ones stay. The caller decides what becomes of them, and advances groups whose heads are gone.
 create or replace function pgq._withdraw(selection pgq._selection, n bigint default null)
 returns setof pgq._withdrawn
 language plpgsql volatile
@@ -15777,14 +15777,14 @@ declare
     v_left bigint := n;
 begin
     if n is null then
-        -- Messages move from a line or from the scheduled rows to the ready rows: in this order
-        -- none slips past.
+        -- Messages move from group backlogs and from scheduled rows to ready rows: in this order
+        -- none is missed.
         return query select * from pgq._withdraw_line(selection, null);
         return query select * from pgq._withdraw_scheduled(selection, null);
         return query select * from pgq._withdraw_ready(selection, null);
         return;
     end if;
-    -- Of a limited number the next to be delivered come first.
+    -- With a limit, the next to be delivered come first.
     for v_set in select * from pgq._withdraw_ready(selection, v_left) loop
         v_left := v_left - v_set.size;
         return next v_set;
@@ -15801,13 +15801,13 @@ begin
 end
 $$;
 comment on function pgq._withdraw(pgq._selection, bigint) is
-    'Takes messages out of where they wait.';
+    'Takes messages out of group backlogs, scheduled rows and ready rows.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/withdraw_ready.sql
 
--- Selected messages in the next ready rows of a queue, from a rank on. Rows without one are
--- returned too, with a size of 0: the caller goes on behind the last rank. Locks nothing.
+-- Selected messages in the next ready rows of a queue, from a rank on. Rows without such messages
+-- are returned too, with size 0, so that the caller continues after the last rank. Locks nothing.
 create or replace function pgq._find_ready(selection pgq._selection, low bigint, "rows" int)
 returns table (place tid, rank bigint, ids int8multirange, size bigint)
 language plpgsql stable
@@ -15856,7 +15856,7 @@ declare
     v_missed record;
     v_tries int := 0;
 begin
-    -- Most of it at once; what somebody holds at the moment is looked for afterwards.
+    -- Take whole rows first, many at a time; rows that others have locked are retried below.
     while not selection.tested and num_nonnulls(selection.ids, selection.spared, n) = 0 loop
         v_all := pgq._take_all_ready(
             selection.queue_id, v_low, 10 * pgq._limit('operate_rows'));
@@ -15880,7 +15880,7 @@ begin
         end loop;
         exit when v_left = 0;
         v_low := v_found.last + 1;
-        -- A claim is taking from these rows, and may put a part of them back.
+        -- A claim has locked these rows, and may put a part of their messages back.
         select array_agg(r.ctid) as places, min(r.rank) as rank into v_missed
         from (
             select x.ctid, x.rank, x.queue_id from pgq.ready x
@@ -15902,8 +15902,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/withdraw_scheduled.sql
 
--- Selected messages in the next scheduled rows of a queue, those that are due after a time: about
--- so many rows. Rows without one are returned too, with a size of 0. Locks nothing.
+-- Selected messages in the next scheduled rows of a queue that are due after a time: so many rows,
+-- and ties of the last. Rows without such messages are returned with size 0. Locks nothing.
 create or replace function pgq._find_scheduled(
     selection pgq._selection, after timestamptz, "rows" int
 ) returns table (place tid, due_at timestamptz, ids int8multirange, size bigint)
@@ -15974,9 +15974,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/dead_letters.sql
 
--- The dead letters of a queue whose message matches a filter and whose end matches another one,
--- the oldest first; locked, if they are to be taken, and then without those that somebody else is
--- taking.
+-- The n oldest dead letters of a queue whose message matches a filter and whose cause of death
+-- matches another. If they are to be taken, they are locked, and those that another transaction has
+-- locked are left out.
 create or replace function pgq._dead_letters(
     queue_id int, filter jsonb, cause jsonb, n int, taken boolean
 ) returns bigint[]
@@ -16029,15 +16029,15 @@ $$;
 comment on function pgq._dead_letters(int, jsonb, jsonb, int, boolean) is
     'The dead letters of a queue that match a filter and a cause.';
 
--- Why a message died, as the headers that a cause is tested on. Times are text in UTC, whose order
--- is that of time.
+-- Why a message died, as headers that the filter of a cause is tested on. Times are text in UTC, so
+-- that the order of the text is the order of time.
 create or replace function pgq._cause_of(letter pgq.letter) returns jsonb
 language sql stable parallel safe
 return jsonb_strip_nulls(jsonb_build_object(
     'reason', letter.reason, 'error', letter.error, 'attempts', letter.attempts,
     'failed_at', to_char(letter.failed_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
     'holder', letter.holder, 'replay_count', letter.replay_count));
-comment on function pgq._cause_of(pgq.letter) is 'Why a message died, for filters.';
+comment on function pgq._cause_of(pgq.letter) is 'Why a message died, as headers for a filter.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/discard.sql
@@ -16074,14 +16074,14 @@ begin
 end
 $$;
 comment on function pgq.discard(text, jsonb, int, boolean, jsonb, pgq.caller) is
-    'Deletes dead letters of a queue that match the filter, and whose end matches the cause (see '
-    'pgq.replay), at most n, the oldest first, for good. Returns how many; dry_run only counts.';
+    'Deletes for good the dead letters of a queue that match the filter and the cause (see '
+    'pgq.replay), at most n, the oldest first. Returns how many; dry_run only counts.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/merge_patch.sql
 
--- A JSON value changed as a merge patch says (RFC 7396): objects are merged key by key, null
--- removes a key, anything else replaces what was there.
+-- Applies a JSON merge patch (RFC 7396): objects are merged key by key, null removes a key, any
+-- other value replaces the old one.
 create or replace function pgq._merge_patch(target jsonb, patch jsonb) returns jsonb
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -16102,12 +16102,12 @@ begin
 end
 $$;
 comment on function pgq._merge_patch(jsonb, jsonb) is
-    'A JSON value changed as a merge patch says.';
+    'Applies a JSON merge patch (RFC 7396).';
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/replay.sql
 
--- Brings messages of dead letters into a queue, at their due time: what replay does with them.
+-- Puts messages of dead letters into a queue, at their due time: a part of replay.
 create or replace function pgq._revive(
     queue pgq.queue, ids bigint[], failures jsonb, expired boolean, group_key text,
     due_at timestamptz, now timestamptz
@@ -16130,9 +16130,9 @@ end
 $$;
 comment on function pgq._revive(
     pgq.queue, bigint[], jsonb, boolean, text, timestamptz, timestamptz) is
-    'Brings messages of dead letters into a queue.';
+    'Puts messages of dead letters into a queue.';
 
--- Dead letters back to their queue, or to another one, the oldest first.
+-- Puts dead letters back into their queue, or into another one, the oldest first.
 create or replace function pgq.replay(
     topic text,
     filter jsonb default null,
@@ -16185,7 +16185,7 @@ begin
     select array_agg(d.message_id) as ids, array_agg(d.group_key) as keys into v_gone
     from pgq.letter d where d.dead_letter_id = any (v_letters);
     if patch is not null and to_topic is null then
-        -- A dead letter that blocks its group gives its place to its successor.
+        -- If a dead letter blocks its group, the new message becomes the head instead.
         update pgq.group_head h set message_id = u.id
         from unnest(v_letters, v_ids) u (letter, id)
         join pgq.letter d on d.dead_letter_id = u.letter
@@ -16201,7 +16201,7 @@ begin
                        / per_second, 0) * interval '1 s' as due_at
             from gone g join unnest(v_letters, v_ids) u (letter, id) on u.letter = g.dead_letter_id
         )
-        -- By group and id, because the first of a group that comes becomes its head.
+        -- Ordered by group and id, because the first message that joins a group becomes its head.
         select x.failures, coalesce(x.expires_at <= v_now, false) as expired, x.group_key, x.due_at,
                case when patch is not null then 'changed from message ' || x.message_id end as note,
                range_agg(int8range(x.message_id, x.message_id + 1)) as old,
@@ -16230,19 +16230,19 @@ end
 $$;
 comment on function pgq.replay(
     text, jsonb, int, boolean, jsonb, text, int, jsonb, pgq.caller) is
-    'Puts dead letters of a queue back into the queue with all their attempts (redrive), the '
-    'oldest first, at most n: those whose message matches the filter, and whose end matches the '
-    'cause, a filter over reason, error, attempts, failed_at (text in UTC, such as '
-    '2030-01-31T12:00), holder and replay_count. To the queue to_topic instead; per_second of them '
-    'due in each second from now on; with the payload changed by patch, a JSON merge patch, as a '
-    'new message. Returns how many; dry_run only counts. What fails again comes back with its '
-    'replay_count and its whole history.';
+    'Puts dead letters back into their queue with all their attempts (redrive), the oldest first, '
+    'at most n. Selects those whose message matches the filter and whose end matches the cause, a '
+    'filter over reason, error, attempts, failed_at (text in UTC, such as 2030-01-31T12:00), '
+    'holder and replay_count. With to_topic they go to that queue instead. With per_second, so '
+    'many of them are due in each second from now on. With patch, a JSON merge patch of the '
+    'payload, each becomes a new message. Returns how many; dry_run only counts. A message that '
+    'fails again keeps its replay_count and its whole history.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/restore_messages.sql
 
--- Sees to it that the messages of dead letters are in the log, and returns their ids in the same
--- order. With a patch they are new messages, because a message in the log never changes.
+-- Ensures that the messages of dead letters are in the log, and returns their ids in that order.
+-- With a patch they are new messages, because a message in the log never changes.
 create or replace function pgq._restore_messages(letters bigint[], patch jsonb) returns bigint[]
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -16253,8 +16253,8 @@ declare
 begin
     -- Finished messages become unfinished again: their era must not be truncated meanwhile.
     perform pgq._share_lock('era');
-    -- The log may have forgotten the message; the dead letter has all of it. Another queue may have
-    -- the same message dead and bring it back at this moment: one after the other.
+    -- The log may no longer have the message; the dead letter has all of it. Another queue may
+    -- replay the same message at this moment: the lock makes one wait for the other.
     if not v_new and exists (
         select from pgq.letter d
         where d.dead_letter_id = any (letters)
@@ -16281,13 +16281,13 @@ begin
 end
 $$;
 comment on function pgq._restore_messages(bigint[], jsonb) is
-    'Sees to it that the messages of dead letters are in the log.';
+    'Ensures that the messages of dead letters are in the log.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/unblock_groups.sql
 
--- Dead letters have gone for good: groups that one of them has blocked go on. Ids and keys run in
--- parallel; a key may be null.
+-- Advances groups that were blocked by dead letters which are gone for good. Ids and keys are
+-- parallel arrays; a key may be null.
 create or replace function pgq._unblock_groups(
     queue pgq.queue, ids bigint[], keys text[], now timestamptz
 ) returns void
@@ -16314,14 +16314,14 @@ begin
 end
 $$;
 comment on function pgq._unblock_groups(pgq.queue, bigint[], text[], timestamptz) is
-    'Lets groups go on that dead letters have blocked.';
+    'Advances groups that dead letters have blocked.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/65_traffic/count_traffic.sql
 
--- Adds what has happened since the last count to pgq.traffic, and notes how far it has counted.
--- One statement, because what it reads and the snapshot that it notes have to be the same. Called
--- before the transaction has done anything else: its own rows are left to the next count.
+-- Adds the events since the last count to pgq.traffic, and records how far it has counted. One
+-- statement, because it must record the snapshot that it reads with. Called at the beginning of a
+-- transaction, whose own rows are left to the next count.
 create or replace function pgq._count_traffic(now timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -16366,12 +16366,12 @@ begin
 end
 $$;
 comment on function pgq._count_traffic(timestamptz) is
-    'Adds what has happened since the last count to pgq.traffic.';
+    'Adds the events since the last count to pgq.traffic.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/65_traffic/is_live.sql
 
--- Whether what has happened since the last count is little enough to be counted for a look.
+-- Whether the events that are not counted yet are few enough to be counted by a query.
 create or replace function pgq._is_live() returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -16391,14 +16391,14 @@ begin
 end
 $$;
 comment on function pgq._is_live() is
-    'Whether little enough has happened since the last count to be counted for a look.';
+    'Whether the uncounted events are few enough to be counted by a query.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/65_traffic/rates.sql
 
--- How many messages of each queue came, were done and failed a second, over the last one to two
--- minutes: from the beginning of the minute before to now, or to the last count if too much has
--- happened since to be counted for a look. No row: nothing was counted lately.
+-- Messages of each queue that were received, acknowledged and failed per second, over one to two
+-- minutes: from the start of the previous minute to now, or to the last count if there are too many
+-- uncounted events. No row: too many, and no count in the last five minutes.
 create or replace function pgq._rates()
 returns table (queue_id int, received float8, acked float8, failed float8, seconds float8)
 language plpgsql stable
@@ -16445,16 +16445,16 @@ begin
 end
 $$;
 comment on function pgq._rates() is
-    'How many messages of each queue came, were done and failed a second.';
+    'Messages of each queue that were received, acknowledged and failed per second.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/65_traffic/uncounted.sql
 
--- What has happened since the last count, by queue and minute: what its snapshot could not see.
--- Reads the log from the id, and the slots of the journal from the pages, of one count earlier, so
--- that it finds what transactions had not committed at the last count; not what a transaction
--- commits that lasted longer than from one count to the next. What the own transaction did a look
--- wants to see; a count leaves it to the next one.
+-- The events that the snapshot of the last count could not see, by queue and minute. Reads the log
+-- from the id, and the slots of the journal from the pages, of one count earlier: so it finds
+-- transactions that were open at the last count, unless they were open at the one before too. With
+-- own it includes the current transaction: a query wants these events, a count leaves them to the
+-- next one.
 create or replace function pgq._uncounted(own boolean)
 returns table (queue_id int, minute timestamptz, event text, size bigint)
 language plpgsql stable
@@ -16479,7 +16479,7 @@ begin
     v_id := greatest(v_mark.before_id,
                      pg_sequence_last_value('pgq.message_id') - pgq._limit('count_messages'));
     return query
-        -- The topic of its own that a queue receives, all of it; subscriptions count themselves.
+        -- The messages of a queue's own topic; subscriptions have counters of their own.
         select q.queue_id, t.minute, 'in', t.size
         from (
             select m.topic, date_trunc('minute', m.published_at) as minute, count(*) as size
@@ -16511,10 +16511,10 @@ begin
         group by 1, 2, 3;
 end
 $$;
-comment on function pgq._uncounted(boolean) is 'What has happened since the last count.';
+comment on function pgq._uncounted(boolean) is 'The events since the last count.';
 
--- Where the rows of a table begin that may have come since it had so many pages: a little before,
--- because sessions fill the page that they have last written to. A truncated table is read whole.
+-- Where to begin to read the rows that were added since a table had this many pages: 32 pages
+-- earlier, because sessions fill the page that they wrote last. A truncated table is read whole.
 create or replace function pgq._page_of(relation regclass, pages int) returns tid
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -16528,7 +16528,7 @@ begin
 end
 $$;
 comment on function pgq._page_of(regclass, int) is
-    'Where the rows of a table begin that came since it had so many pages.';
+    'Where to begin to read the rows that were added since a table had this many pages.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/00_unsorted_rows.sql
@@ -16564,7 +16564,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/archive_begin.sql
 
--- Takes the archive's place, or keeps it: an owner calls this again and again while it lives.
+-- Acquires the ownership of the archive, or renews it: the owner calls this periodically.
 create or replace function pgq.archive_begin(
     owner text, wait interval default '7 days', timeout interval default '30 s'
 ) returns void
@@ -16593,14 +16593,14 @@ begin
 end
 $$;
 comment on function pgq.archive_begin(text, interval, interval) is
-    'Begins to archive the log, as the only one who does, and lets eras wait as pgq.archive_wait '
-    'does. To be repeated by the owner before the timeout is over; 55006 if another owner '
-    'archives.';
+    'Makes the owner the only process that archives the log, and lets eras wait as '
+    'pgq.archive_wait does. The owner repeats the call before the timeout ends. 55006 if another '
+    'owner archives.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/archive_end.sql
 
--- Gives the archive's place free; eras go on to wait.
+-- Releases the ownership of the archive; eras still wait for their copies.
 create or replace function pgq.archive_end(owner text) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -16611,13 +16611,13 @@ begin
 end
 $$;
 comment on function pgq.archive_end(text) is
-    'Ends what pgq.archive_begin has begun. False if another owner archives.';
+    'Ends the ownership that pgq.archive_begin acquired. False if another owner archives.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/archive_next.sql
 
--- The oldest closed era that has not been archived, with only finished messages in it: others are
--- carried into the current era first, so that what is read from it stays what it is.
+-- The oldest closed era that has not been archived. Unfinished messages are first copied forward
+-- into the current era, so that the era does not change while it is read.
 create or replace function pgq.archive_next(owner text default null)
 returns table (era bigint, started_at timestamptz, slot int, messages bigint, low bigint,
                high bigint, unused text[], copy_id uuid, attempt int)
@@ -16688,16 +16688,16 @@ end
 $$;
 comment on function pgq.archive_next(text) is
     'The oldest era of the log that is closed and not archived: its number, its slot (the column '
-    'era of pgq.message), how many messages to copy from it, and the columns that are null in all '
-    'of them and need not be copied. All of them are finished; what is not is carried into the '
-    'current era. No row: everything is archived. Each call begins a new attempt, and only the '
-    'last one can be confirmed: write it to a place of its own, named by copy_id and attempt. '
+    'era of pgq.message), the number of messages to copy, and the columns that are null in all of '
+    'them and need not be copied. All these messages are finished: others were copied forward into '
+    'the current era. No row: everything is archived. Each call begins a new attempt, and only the '
+    'last attempt can be confirmed: write each to its own path, named by copy_id and attempt. '
     '55006 if another owner has begun with pgq.archive_begin.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/archive_wait.sql
 
--- Lets eras wait for the archive, this long; null: for nobody.
+-- Sets how long eras wait for the archive beyond their retention; null: not at all.
 create or replace function pgq.archive_wait(wait interval) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -16724,12 +16724,12 @@ end
 $$;
 comment on function pgq.archive_wait(interval) is
     'From now on an era of the log is kept beyond its retention until pgq.archived has confirmed '
-    'a copy of it, but for no longer than the wait. Null: eras wait for nobody.';
+    'a copy of it, but for no longer than the wait. Null: eras do not wait for an archive.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/archived.sql
 
--- Confirms the copy of an era, if it has as many messages and the same checksum.
+-- Confirms the copy of an era, if it has the same number of messages and the same checksum.
 create or replace function pgq.archived(
     era bigint, messages bigint, checksum bigint, attempt int default null,
     path text default null
@@ -16757,7 +16757,7 @@ begin
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'Another process copies the era, or has done so: leave it alone.';
     end if;
-    -- That there are still as many messages shows that nobody has published into it since.
+    -- The unchanged number of messages shows that nobody has published into the era since.
     -- As a condition, because a query that is assigned never runs in parallel.
     if (messages, checksum, (select count(*) from pgq.message m where m.era = v_era.slot))
        is distinct from (v_era.messages, v_era.checksum, v_era.messages)
@@ -16783,20 +16783,20 @@ begin
 end
 $$;
 comment on function pgq.archived(bigint, bigint, bigint, int, text) is
-    'Confirms that an era has been copied: it may be emptied then. XX001 unless the number of '
+    'Confirms that an era has been copied, so that it may be truncated. XX001 unless the number of '
     'messages and the checksum are those of the era when pgq.archive_next gave it. The checksum is '
     'the sum over its messages of the first 8 hexadecimal digits of '
     'md5(id|topic|priority|headers|payload|published_at|sender|recipient|reply_to|correlation_id|'
-    'group_key|dedup_key|publisher|deliver_at|expires_at): times in microseconds; of what can be '
-    'null = and the text, or -; deliver_at is a text there, such as 2030-01-02T03:04:05.000000Z or '
-    'infinity, and expires_at - if it is infinite. With an attempt it is refused (55000) unless '
-    'pgq.archive_next has given that attempt last. The path is kept for pgq.log_parts.';
+    'group_key|dedup_key|publisher|deliver_at|expires_at). Times are in microseconds, but '
+    'deliver_at is text, such as 2030-01-02T03:04:05.000000Z or infinity. From sender to '
+    'deliver_at a value is = and its text, or - if null; expires_at is - if null or infinite. With '
+    'an attempt, 55000 unless pgq.archive_next gave it last. The path is kept for pgq.log_parts.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/begin_bindings.sql
 
--- Begins the subscriptions that roles have made with a past: adds what the log has, as
--- pgq.subscribe does for the owner. Last in a slice of maintenance, because publishers wait.
+-- Starts the subscriptions that roles have made with since or since_id: adds the messages of the
+-- log, as pgq.subscribe does for the owner. Last in a slice of maintenance: publishers wait for it.
 create or replace function pgq._begin_bindings() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -16822,16 +16822,16 @@ begin
     end loop;
 exception
     when lock_not_available then
-        null;  -- somebody publishes for a long time: the next call
+        null;  -- a publisher is open for long: the next call tries again
 end
 $$;
 comment on function pgq._begin_bindings() is
-    'Begins the subscriptions that roles have made with a past.';
+    'Starts the subscriptions that roles have made with since or since_id.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/choose_lanes.sql
 
--- Makes other fields the lane keys of a queue, in maintenance. Nothing happens while somebody else
+-- Changes the lane keys of a queue during maintenance. Does nothing while another transaction
 -- changes the queue.
 create or replace function pgq._set_lane_keys(queue pgq.queue, lane_keys text[]) returns boolean
 language plpgsql volatile
@@ -16854,10 +16854,10 @@ begin
 end
 $$;
 comment on function pgq._set_lane_keys(pgq.queue, text[]) is
-    'Makes other fields the lane keys of a queue.';
+    'Changes the lane keys of a queue.';
 
--- What filters have tested in a queue with its lane keys of today, by the fields that could prune
--- it. A field whose values the filter names prunes best.
+-- How many messages filters have tested in a queue under its current lane keys, by the fields that
+-- could prune these tests. A field prunes best if the filter names its values (named).
 create or replace function pgq._lane_wishes(queue pgq.queue, now timestamptz)
 returns table (key text, tested bigint, matched bigint, named bigint)
 language plpgsql stable
@@ -16883,7 +16883,7 @@ begin
 end
 $$;
 comment on function pgq._lane_wishes(pgq.queue, timestamptz) is
-    'What filters have tested in a queue, by the fields that could prune it.';
+    'How many messages filters have tested in a queue, by the fields that could prune the tests.';
 
 -- Adds or drops one lane key of a queue that chooses them itself.
 create or replace function pgq._choose_lanes(queue pgq.queue, now timestamptz) returns boolean
@@ -16947,9 +16947,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/drop_temporary.sql
 
--- Drops a queue whose process has ended: clients create such queues for subscribers that are not
--- durable, name them "temporary.", and renew the stream "owner" of the queue while they live. As a
--- role drops a queue, so that maintenance waits for nobody who changes rights.
+-- Drops a queue whose process has ended. Clients create such queues for subscribers that are not
+-- durable, name them "temporary.", and renew the stream "owner" of the queue while they run. Leaves
+-- the rights alone, as a drop by a role does, so that maintenance waits for no change of rights.
 create or replace function pgq._drop_temporary(queue pgq.queue, now timestamptz) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -16974,8 +16974,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/gc_anchors.sql
 
--- Makes the anchors that a restored dump does not have. Until then the filters are tested on every
--- message.
+-- Creates the anchors that a restored dump does not have. Until then these filters are tested on
+-- every message.
 create or replace function pgq._gc_anchors(most int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -17005,7 +17005,7 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq._gc_anchors(int) is 'Makes anchors that a restore has left out.';
+comment on function pgq._gc_anchors(int) is 'Creates anchors that a restored dump does not have.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/gc_bindings.sql
@@ -17044,7 +17044,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/gc_filters.sql
 
--- Adds up the statistics of filters, and forgets filters that nobody has used for a day.
+-- Adds up the statistics of filters, and deletes filters that were not used for a day.
 create or replace function pgq._gc_filters(now timestamptz, most int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -17070,7 +17070,7 @@ begin
       and not exists (
           select from pgq.filter_hit h
           where h.filter_id = f.filter_id and h.used_at > _gc_filters.now - interval '1 day');
-    -- What forgotten filters have done still counts for their queue: under number 0.
+    -- The statistics of deleted filters still count for their queue, under filter_id 0.
     with gone as (
         delete from pgq.filter_hit h
         where h.filter_id <> 0
@@ -17086,7 +17086,7 @@ begin
     delete from pgq.filter_scan s
     where not exists (select from pgq.filter f where f.filter_id = s.filter_id)
        or not exists (select from pgq.queue q where q.queue_id = s.queue_id);
-    -- Of several cursors of a filter the newest is used.
+    -- Claims use the newest scan cursor of a filter: delete the others.
     delete from pgq.filter_scan s
     where exists (select from pgq.filter_scan n
                   where n.filter_id = s.filter_id and n.queue_id = s.queue_id
@@ -17095,13 +17095,13 @@ begin
 end
 $$;
 comment on function pgq._gc_filters(timestamptz, int) is
-    'Adds up the statistics of filters and forgets unused ones.';
+    'Adds up the statistics of filters, and deletes unused filters.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/gc_flow.sql
 
--- Removes token buckets that are full, and the locks of lanes of which nothing is leased: a lane
--- that has none gets it again. Skips what claims have locked.
+-- Deletes token buckets that are full, and the lock rows of lanes without leased messages: a lane
+-- without a row gets a new one. Skips rows that claims have locked.
 create or replace function pgq._gc_flow(now timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -17122,18 +17122,18 @@ begin
 end
 $$;
 comment on function pgq._gc_flow(timestamptz) is
-    'Removes token buckets that are full, and locks of lanes that nobody needs.';
+    'Deletes token buckets that are full, and lock rows of lanes that nobody needs.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/gc_lanes.sql
 
 -- Removes lanes that are no longer used, and sorts a bounded number of messages into lanes: those
--- of rows without a lane, from before the queue had lanes, and of lanes of other keys. Returns
+-- of rows without a lane, from before the queue had lanes, and of lanes of former keys. Returns
 -- whether more may be left.
 --
--- A lane must not go while a publisher that has looked it up is still to insert its row. So it is
--- first hidden from publishers; a later call notes its own transaction (_mark_lanes), and a call
--- after all older ones have ended removes the lane, unless one of them did use it.
+-- A lane must not be deleted while a publisher that has found it is still to insert its row. So a
+-- call first hides the lane from publishers, a later call records its transaction id (_mark_lanes),
+-- and a call after all older transactions have ended deletes the lane, unless one of them used it.
 create or replace function pgq._gc_lanes(queue pgq.queue) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -17181,7 +17181,7 @@ begin
         end loop;
     end if;
     if queue.unlaned_rows and v_rank is null then
-        -- Nobody is left who could add one, if the queue is as it was when that was noted.
+        -- All transactions before unlaned_xid have ended: nobody can add a row without a lane.
         update pgq.queue q set unlaned_rows = false, unlaned_xid = null, unlaned_rank = null
         where queue.lane_keys is not null and q.ctid = any (array(
             select p.ctid from pgq.queue p
@@ -17206,7 +17206,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/gc_orphans.sql
 
--- Removes what transactions that did not know of a drop_queue yet have left behind.
+-- Deletes rows of dropped queues that concurrent transactions have left, unaware of drop_queue.
 create or replace function pgq._gc_orphans() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -17215,7 +17215,7 @@ declare
     v_queue_id int;
 begin
     for v_queue_id in
-        -- From one queue to the next by index, however many rows a queue has.
+        -- A loose index scan: from one queue to the next, however many rows a queue has.
         with recursive present as (
             select min(r.queue_id) as queue_id from pgq.ready r
             union all
@@ -17264,12 +17264,12 @@ begin
     end loop;
 end
 $$;
-comment on function pgq._gc_orphans() is 'Removes what belonged to queues that are gone.';
+comment on function pgq._gc_orphans() is 'Deletes rows of dropped queues.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/gc_outcomes.sql
 
--- Adds up what was counted, and forgets what belonged to queues that are gone.
+-- Adds up the counters of outcomes, and deletes those of dropped queues.
 create or replace function pgq._gc_outcomes(most int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -17292,7 +17292,7 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq._gc_outcomes(int) is 'Adds up how messages fared.';
+comment on function pgq._gc_outcomes(int) is 'Adds up the counters of outcomes.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/gc_tables.sql
@@ -17329,7 +17329,7 @@ begin
     get diagnostics v_count = row_count;
     v_counts := v_counts || v_count || pgq._gc_bindings(v_most) || pgq._gc_outcomes(v_most)
         || pgq._gc_filters(_gc_tables.now, v_most);
-    -- The routing cache: topics that never come back must not fill it.
+    -- Bound the routing cache: topics that are not published again must not fill it.
     if (select count(*) > 20000 from pgq.route) then
         delete from pgq.route r
         where r.ctid = any (array(
@@ -17344,8 +17344,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/maintain.sql
 
--- One slice of maintenance, about a second of it; returns whether more is left. The second caller
--- at a time does nothing.
+-- One slice of maintenance, about a second; returns whether more is left. Does nothing while
+-- another session runs one.
 create or replace function pgq._maintain() returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -17376,8 +17376,8 @@ begin
     for v_queue in select q.* from pgq.queue q order by q.queue_id loop
         continue when starts_with(v_queue.name, 'temporary.')
             and pgq._drop_temporary(v_queue, v_now);
-        -- Marks index entries that an earlier slice has left dead, so that no claim has to walk
-        -- over them.
+        -- This index scan marks the entries of dead rows that an earlier slice has left, so that no
+        -- claim has to read them.
         perform from pgq.ready r where r.queue_id = v_queue.queue_id order by r.rank limit 1;
         v_count := 0;
         loop
@@ -17422,7 +17422,7 @@ begin
     end if;
     v_more := pgq._rotate(v_now, v_deadline) or v_more;
     update pgq.maintenance m set last_at = v_now;
-    -- The clock after the snapshot that has read the version: whoever begins then reads it too.
+    -- routed_at is later than the snapshot that reads the version: newer transactions see it too.
     update pgq.maintenance m set routing_version = r.version, routed_at = clock_timestamp()
     from (select sum(s.version) as version from pgq.routing s) r
     where m.routing_version is distinct from r.version;
@@ -17434,8 +17434,8 @@ end
 $$;
 comment on function pgq._maintain() is 'One slice of maintenance; whether more is left.';
 
--- A procedure that commits can neither pin its search path nor run as its owner: it names all it
--- uses. Inside a transaction or a function it cannot commit, so it does one slice.
+-- A procedure that commits can neither set search_path nor be SECURITY DEFINER, so all names are
+-- qualified. Inside a transaction or a function it cannot commit, so it does one slice.
 create or replace procedure pgq.maintain(until_done boolean default true)
 language plpgsql
 as $$
@@ -17459,18 +17459,18 @@ comment on procedure pgq.maintain(boolean) is
     'the log, which nothing else does. Works in slices of about a second, each a transaction, '
     'until nothing is left. Call it about every minute, from a consumer, the command line or '
     'pg_cron, as a statement of its own; with until_done => false, or inside a transaction, it '
-    'does one slice. Without it queues work and the log grows.';
+    'does one slice. Without it queues still work, but the log grows.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/mark_lanes.sql
 
--- Notes which transactions may still use what is to be tidied: lanes that a call before this has
--- hidden, and the rows without lanes of a queue that has got some.
+-- Records which transactions may still use what garbage collection is to remove: lanes that an
+-- earlier call has hidden, and rows without a lane in a queue that now has lane keys.
 --
--- Whoever does not know of that yet has an older transaction id than this one, because a publisher
--- gets its id before it looks for a lane. That is only so while this transaction has no id yet.
--- (The xmax of a snapshot would not do: it is behind the last that has ended, and younger ones may
--- run.)
+-- A publisher gets its transaction id before it searches for a lane. So a publisher that does not
+-- see the change yet has an older id than this transaction, provided that this one gets it here.
+-- (The xmax of a snapshot would not do: it follows the latest id that has ended, and transactions
+-- with larger ids may run.)
 create or replace function pgq._mark_lanes() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -17479,7 +17479,7 @@ begin
     if pg_current_xact_id_if_assigned() is not null then
         return;
     end if;
-    -- Not if the queue is changing at this moment: the change would be younger than the id.
+    -- Skips a queue that is being changed: the change would be younger than the id.
     update pgq.queue q set unlaned_xid = pg_current_xact_id()
     where q.ctid = any (array(
         select p.ctid from pgq.queue p
@@ -17491,7 +17491,7 @@ begin
 end
 $$;
 comment on function pgq._mark_lanes() is
-    'Notes which transactions may still use what is to be tidied.';
+    'Records which transactions may still use lanes that are to be removed.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/renew_rows.sql
@@ -17540,8 +17540,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/00_metric.sql
 
--- What pgq can measure: the names, in the way of Prometheus, and what they mean. A counter only
--- grows, until its queue is dropped or the database is restored without it; what can shrink, such
+-- The metrics of pgq: names in the style of Prometheus, and their meaning. A counter only grows,
+-- until its queue is dropped or the database is restored without it; a value that can shrink, such
 -- as a count over the journal, is a gauge.
 create or replace view pgq._metric as
 select m.name, m.kind, m.help
@@ -17627,13 +17627,13 @@ from (values
     ('pgq_hidden_snapshots', 'gauge',
         'Sessions with a snapshot whose age the caller may not see: grant it pg_read_all_stats.')
 ) m (name, kind, help);
-comment on view pgq._metric is 'What pgq can measure.';
+comment on view pgq._metric is 'The metrics of pgq, with their kinds and help texts.';
 revoke all on table pgq._metric from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/00_visible_queue.sql
 
--- The queues that whoever asks may consume. In a view current_user is who asks; the owner of the
+-- The queues that the current user may consume. In a view current_user is who runs the query; the
 -- tables, who may truncate them, sees everything.
 create or replace view pgq._visible_queue with (security_barrier) as
 select q.queue_id, q.name
@@ -17643,13 +17643,13 @@ where has_table_privilege('pgq.queue'::regclass, 'truncate')
        select from pgq.queue_right r
        where r.queue_id = q.queue_id and r.right in ('consume', 'admin')
          and pg_has_role(r.role, 'usage'));
-comment on view pgq._visible_queue is 'The queues that whoever asks may consume.';
+comment on view pgq._visible_queue is 'The queues that the current user may consume.';
 revoke all on table pgq._visible_queue from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/01_lane_text.sql
 
--- The values of a lane, for a person; null: mixed ones.
+-- The values of a lane as readable text; null: the overflow lane.
 create or replace function pgq._lane_text(lane pgq.lane) returns text
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -17663,12 +17663,12 @@ begin
         having count(*) > 0);
 end
 $$;
-comment on function pgq._lane_text(pgq.lane) is 'The values of a lane, for a person.';
+comment on function pgq._lane_text(pgq.lane) is 'The values of a lane as readable text.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/02_explain_values.sql
 
--- Whether two names differ in little: by case, by _ or -, or by one letter.
+-- Whether two names are similar: they differ only in case, in _ or -, or in one letter.
 create or replace function pgq._is_near(a text, b text) returns boolean
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -17682,17 +17682,17 @@ begin
     elsif abs(length(v_a) - length(v_b)) > 1 or length(v_a) not between 3 and 64 then
         return false;
     end if;
-    -- One letter more, less, other or in another place: the same when one letter is left out.
+    -- One letter added, removed, replaced or moved: equal after one letter of each is left out.
     return array(select overlay(v_a placing '' from i for 1)
                  from generate_series(1, length(v_a)) i) || v_a
         && (array(select overlay(v_b placing '' from i for 1)
                   from generate_series(1, length(v_b)) i) || v_b);
 end
 $$;
-comment on function pgq._is_near(text, text) is 'Whether two names differ in little.';
+comment on function pgq._is_near(text, text) is 'Whether two names are similar.';
 
--- Fields and values of a filter that none of the newest messages of a queue has had, and what may
--- have been meant. Looks at 10,000 messages of the log at most.
+-- Fields and values of a filter that none of the newest messages of a queue has, with suggestions.
+-- Reads 10,000 messages of the log at most.
 create or replace function pgq._explain_values(queue pgq.queue, tree jsonb) returns setof text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -17755,13 +17755,13 @@ begin
 end
 $$;
 comment on function pgq._explain_values(pgq.queue, jsonb) is
-    'Fields and values of a filter that no message has had, and what may have been meant.';
+    'Fields and values of a filter that no recent message has, with suggestions.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/check.sql
 
--- Verifies the laws of the stored state; every row returned is a defect. All parts read with the
--- snapshot of the caller's statement, because they are stable.
+-- Verifies the invariants of the stored state; every row returned is a defect. All parts read with
+-- the snapshot of the caller's statement, because they are stable.
 create or replace function pgq."check"() returns table (problem text, queue text, detail text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -17805,14 +17805,14 @@ begin
 end
 $$;
 comment on function pgq."check"() is
-    'Verifies the laws of the stored state: every message is with each queue that receives it, in '
-    'exactly one place, sets, leases, groups and lanes are right, nothing dangles. Returns a row '
-    'for each defect, so none is good. Reads everything: for tests, and for the doubtful.';
+    'Verifies the invariants of the stored state: each queue that receives a message holds it in '
+    'one place or has ended it; sets, leases, groups and lanes are consistent; no row is orphaned. '
+    'Returns a row for each defect; none: all is well. Reads everything: for tests and diagnosis.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/check_groups.sql
 
--- Laws of ordering groups: each has a head that can be delivered, and nothing overtakes it.
+-- Invariants of ordering groups: each has a head that can be delivered, and nothing overtakes it.
 create or replace function pgq._check_groups()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable
@@ -17859,12 +17859,12 @@ begin
                             and (h.message_id = m.id or l.lease_id is not null));
 end
 $$;
-comment on function pgq._check_groups() is 'Verifies that ordering groups can move on.';
+comment on function pgq._check_groups() is 'Verifies that ordering groups can advance in order.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/check_leases.sql
 
--- Laws of leases: a token and a name belong to one claim each, and a lease says what it holds.
+-- Invariants of leases: a lease id or key belongs to one claim, and a lease knows if it has groups.
 create or replace function pgq._check_leases()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable
@@ -17874,7 +17874,7 @@ as $$
 #variable_conflict use_column
 begin
     return query
-        -- The parts of one claim share everything but what they hold; a part 0 has no others.
+        -- The parts of one claim differ only in what they hold; a lease with a part 0 has no other.
         select 'a token belongs to two leases', min(l.queue_id),
                format('lease %s, %s parts, held by %s', l.lease_id, count(*),
                       string_agg(distinct coalesce(l.holder, 'nobody'), ', '))
@@ -17900,16 +17900,16 @@ begin
         where substring(l.key from '[0-9]+$')::bigint <= s.batch;
 end
 $$;
-comment on function pgq._check_leases() is 'Verifies that a token and a name are of one claim.';
+comment on function pgq._check_leases() is 'Verifies that a lease id or key is of one claim.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/check_log.sql
 
--- Laws of the log: each message is there once, and each queue that receives it has it or has ended
--- it. The second is known of queues that record every end (journal), as far back as the journal
--- reaches, and of transactions that began after maintain() had noted the bindings. Left out is what
--- a queue may rightly not have: duplicates, and messages that are stored but not delivered; and
--- those with a time of the owner's choice in the future.
+-- Invariants of the log: each message is in it once, and each queue that receives the message holds
+-- it or has ended it. The second is checked for queues that record every end (journal), as far back
+-- as the journal reaches, and for transactions that began after maintain() recorded the bindings.
+-- Left out: messages with a dedup key, which may be duplicates; messages that are stored but not
+-- delivered; and messages whose published_at, set by the owner, is in the future.
 create or replace function pgq._check_log()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable
@@ -17964,12 +17964,12 @@ begin
 end
 $$;
 comment on function pgq._check_log() is
-    'Verifies that each message is in the log once, and with every queue that receives it.';
+    'Verifies that each message is in the log once, and in every queue that receives it.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/check_ready.sql
 
--- Laws of ready rows: rank, priority, expiry and lane are those of their messages.
+-- Invariants of ready rows: rank, priority, expiry and lane are those of their messages.
 create or replace function pgq._check_ready()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable
@@ -18024,7 +18024,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/check_sets.sql
 
--- Laws of the sets: what they hold is in the log, and in one place only.
+-- Invariants of id sets: their messages are in the log, and each is in one place only.
 create or replace function pgq._check_sets()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable
@@ -18073,16 +18073,16 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/dead_letter.sql
 
--- Who may consume a queue may look at its dead letters. A view, because pg_dump by a role that may
--- read all data fails at row security.
+-- Roles that may consume a queue may read its dead letters. A view, because with row security
+-- pg_dump fails for a role that may read all data.
 create or replace view pgq.dead_letter with (security_barrier) as
 select l.* from pgq.letter l
 where l.queue_id in (select v.queue_id from pgq._visible_queue v);
 comment on view pgq.dead_letter is
-    'Whole copies of messages that failed, with why: they outlive the log and its eras.';
+    'Full copies of failed messages, with the reason. They stay when the log is rotated.';
 revoke all on table pgq.dead_letter from public;
 
--- Its columns are described as those of the table.
+-- Copies the comments of the columns from the table.
 do $$
 declare
     v_column record;
@@ -18103,7 +18103,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/explain_filter.sql
 
--- What a filter means for a queue, in rows for a person.
+-- Explains a filter for a queue, in readable rows.
 create or replace function pgq.explain_filter(
     topic text, filter jsonb, caller pgq.caller default current_user
 ) returns table (item text, value text)
@@ -18160,7 +18160,7 @@ begin
         when v_filter.lane_final then 'yes: the lane keys decide, no message is tested'
         else 'no: messages of the kept lanes are tested one by one' end);
 
-    -- A sample of what a claim would look at: as many as can be tested in some milliseconds.
+    -- A sample of the messages that a claim would test: as many as take some milliseconds.
     select coalesce(sum(p.size) filter (where p.lane_id = any (v_kept.sure)), 0),
            coalesce(sum(p.size), 0),
            count(*) >= 1000
@@ -18222,14 +18222,14 @@ begin
 end
 $$;
 comment on function pgq.explain_filter(text, jsonb, pgq.caller) is
-    'What a filter means for a queue: its compiled form, the lanes kept and pruned, whether '
-    'messages are tested one by one, how many match now, what a claim costs, what to do about it, '
-    'and fields or values that no message has had.';
+    'Explains a filter for a queue: its compiled form, the lanes kept and pruned, whether messages '
+    'are tested one by one, how many match now, what a claim costs, advice, and fields or values '
+    'that no recent message has.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/filter_stats.sql
 
--- How filters fare.
+-- Statistics of filters.
 create or replace view pgq.filter_stats with (security_barrier) as
 select q.name as queue, f.document as filter, sum(h.claims)::bigint as claims,
        sum(h.tested)::bigint as tested, sum(h.matched)::bigint as matched,
@@ -18239,10 +18239,10 @@ join pgq.filter f on f.filter_id = h.filter_id
 join pgq._visible_queue q on q.queue_id = h.queue_id
 group by q.name, f.document;
 comment on view pgq.filter_stats is
-    'Filters that claims have used: how often, how many messages they tested and took.';
+    'Filters that claims have used: how often, and how many messages they tested and matched.';
 comment on column pgq.filter_stats.claims is
-    'Claims that looked at messages or found some. Of claims that the lanes left nothing at most '
-    'one in five minutes counts.';
+    'Claims that tested or found messages. Of claims for which no lane can match, at most one in '
+    'five minutes is counted.';
 revoke all on table pgq.filter_stats from public;
 $pgq_script$;
     execute $pgq_script$
@@ -18336,9 +18336,9 @@ begin
             ) u
         ) h
         left join pgq.queue q on q.queue_id = h.queue_id
-        -- Its publication is known to those who may consume a queue that has or had it.
+        -- The publication is shown to roles that may consume a queue that has or had the message.
         where v_queues is null or h.queue_id = any (v_queues) or (h.queue_id is null and h.known)
-        -- A claim takes back an expired lease and claims anew at one moment.
+        -- A claim takes back an expired lease and claims again at the same moment.
         order by h.at nulls last, h.attempt nulls first, h.step;
 end
 $$;
@@ -18350,8 +18350,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/leased_message.sql
 
--- The messages that are leased: what pgq.leased returns, for those who read a million. A function
--- would put all of them aside before it returns the first.
+-- The leased messages, as pgq.leased returns them, for readers of a million. A function would store
+-- all of them before it returns the first.
 create or replace view pgq.leased_message with (security_barrier) as
 select l.lease_id, m.id, m.topic, m.priority, l.attempt, m.headers, m.payload, m.sender,
        m.recipient, m.reply_to, m.correlation_id, m.group_key, m.published_at, m.expires_at,
@@ -18361,18 +18361,18 @@ join pgq._visible_queue q on q.queue_id = l.queue_id
 cross join lateral unnest(l.ids) r
 join pgq.message m on m.id >= lower(r) and m.id < upper(r);
 comment on view pgq.leased_message is
-    'The messages of leases, to be read by lease_id and a range of ids; pgq.lease_parts tells the '
-    'ranges. In no order.';
+    'The messages of leases. Read them by lease_id and a range of ids from pgq.lease_parts. In no '
+    'particular order.';
 comment on column pgq.leased_message.range_low is
-    'The message stands in the log among others of its lease: from this id';
+    'The first id of the contiguous range of ids of the lease that has the message.';
 comment on column pgq.leased_message.range_high is
-    'to before this one. With conditions on both a reader passes over the other ranges.';
+    'The id after the last of that range. With conditions on both, a reader skips other ranges.';
 revoke all on table pgq.leased_message from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/leases.sql
 
--- Who holds what: the list from which an operator breaks one.
+-- Who holds which messages: the list from which an operator breaks a lease.
 create or replace view pgq.leases as
 select l.lease_id, q.name as queue, l.key, sum(l.size) as size, max(l.attempt) as attempt,
        min(l.claimed_at) as claimed_at, pgq.now() - min(l.claimed_at) as age,
@@ -18382,18 +18382,18 @@ join pgq.queue q on q.queue_id = l.queue_id
 group by l.lease_id, q.name, l.key, l.holder, l.client;
 comment on view pgq.leases is
     'Every lease: who holds how many messages of which queue, since when and until when. '
-    'pgq.release(lease_id) breaks one, and its messages can be claimed by others.';
+    'pgq.release(lease_id) breaks a lease, and others can claim its messages.';
 comment on column pgq.leases.key is 'The name of a named claim; null: none.';
 comment on column pgq.leases.until is
-    'Null: without end; watch the age of these, their consumer may never come back.';
+    'Null: the lease never ends. Watch the age of such leases: their consumer may be gone.';
 comment on column pgq.leases.holder is 'application_name of the claiming session.';
 revoke all on table pgq.leases from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/limits.sql
 
--- The limits of the queues that one may consume, and how far they are used. Without functions of
--- pgq: in a view they would run with the rights of whoever asks.
+-- The limits of the queues that the current user may consume, and their use. Calls no functions of
+-- pgq but pgq.now(): in a view they would run with the rights of the current user.
 create or replace view pgq.limits with (security_barrier) as
 select q.name as queue, l.max_leased,
        case when num_nonnulls(l.max_leased, l.lane_max_leased) > 0 then (
@@ -18411,7 +18411,7 @@ cross join lateral (
                coalesce(l.lane_burst, greatest(1, split_part(l.lane_rate, '/', 1)::int / 10))
            end as lane_burst
 ) b
--- The buckets of the shards together: see _shards, _tokens.
+-- The sum over the token buckets of the shards: see _shards, _tokens.
 cross join lateral (
     select sum(floor(b.burst::bigint * (s + 1) / k.shards - b.burst::bigint * s / k.shards
                      - greatest(0, extract(epoch from m.full_at - pgq.now())::float8
@@ -18423,8 +18423,8 @@ cross join lateral (
         where f.queue_id = l.queue_id and f.lane = 16 + s) m
     where l.step is not null
 ) f;
-comment on view pgq.limits is 'The limits of queues, and how far they are used.';
-comment on column pgq.limits.leased is 'Leased now; null: not limited.';
+comment on view pgq.limits is 'The limits of queues, and how much of them is used.';
+comment on column pgq.limits.leased is 'Messages that are leased now; null: not limited.';
 comment on column pgq.limits.tokens is
     'How many messages the rate lets through at this moment; null: no rate.';
 comment on column pgq.limits.fair is 'Claims take turns over the lanes; limits of lanes imply it.';
@@ -18433,7 +18433,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/message_state.sql
 
--- Where every undelivered message is, in words; what is in none of these places is done.
+-- The state of every undelivered message; a message in none of these states is done.
 create or replace view pgq.message_state with (security_barrier) as
 select s.id, q.name as queue, s.state, s.attempt, s.since, s.until, s.holder, s.lease_id
 from (
@@ -18459,18 +18459,18 @@ from (
 ) s
 join pgq._visible_queue q on q.queue_id = s.queue_id;
 comment on view pgq.message_state is
-    'Every undelivered message and where it is: ready, delayed, retrying, leased, dead, or '
-    'waiting for its turn in an ordering group. To ask '
-    'for one message use pgq.history(id): this view is a list.';
-comment on column pgq.message_state.attempt is 'Deliveries so far, this one included.';
-comment on column pgq.message_state.since is 'Claimed or failed at.';
-comment on column pgq.message_state.until is 'Expires, is due or is leased until.';
+    'Every undelivered message and its state: ready, delayed, retrying, leased, dead, or '
+    'waiting for its turn in an ordering group. For '
+    'one message use pgq.history(id): this view lists them all.';
+comment on column pgq.message_state.attempt is 'Deliveries so far, including the current one.';
+comment on column pgq.message_state.since is 'When the message was claimed or failed.';
+comment on column pgq.message_state.until is 'When it expires or is due, or its lease ends.';
 revoke all on table pgq.message_state from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/oldest_ready.sql
 
--- The lowest id that a queue has ready: the first of each rank range, found by index.
+-- The lowest id that a queue has ready: the minimum of the first rows of all rank ranges, by index.
 create or replace function pgq._oldest_ready(queue_id int) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -18497,8 +18497,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/queue_metrics.sql
 
--- The numbers of pgq's own tables, read as their owner: those of the queues that the caller may
--- consume. Who may do everything, and members of pg_monitor, get all of them.
+-- The metrics from pgq's own tables, read with the rights of their owner, for the queues that the
+-- caller may consume. The owner and members of pg_monitor get all of them.
 create or replace function pgq._metrics(caller pgq.caller default current_user)
 returns table (name text, labels jsonb, value float8)
 language plpgsql stable security definer
@@ -18606,7 +18606,7 @@ begin
             ('pgq_filter_claims_total', f.claims),
             ('pgq_filter_tested_messages_total', f.tested),
             ('pgq_filter_matched_messages_total', f.matched)) x (name, value)
-        -- A rate that nobody has counted is not 0.
+        -- A rate that was not counted is missing, not 0.
         where x.value is not null or x.name !~ '_per_second$'
         union all
         select 'pgq_dead_letters_total', jsonb_build_object('queue', q.name, 'reason', r.reason),
@@ -18660,7 +18660,7 @@ begin
             ('pgq_table_bytes', pg_total_relation_size(c.oid)::float8),
             ('pgq_table_dead_rows', pg_stat_get_dead_tuples(c.oid))) x (name, value)
         where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'r' and not c.relispartition;
-    -- A standby cannot look into an unlogged table.
+    -- A standby cannot read an unlogged table.
     if not pg_is_in_recovery() then
         return query
             select x.name, '{}'::jsonb, coalesce(x.value, 0)
@@ -18673,13 +18673,13 @@ begin
     end if;
 end
 $$;
-comment on function pgq._metrics(pgq.caller) is 'The numbers of pgq''s own tables.';
+comment on function pgq._metrics(pgq.caller) is 'The metrics from pgq''s own tables.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/queue_stats.sql
 
--- How the queues are doing. Counts are exact while a queue has few rows; of a large backlog some
--- pages are sampled, so that looking costs milliseconds whatever there is to count.
+-- The state of the queues. Counts are exact while a queue has few rows; for a large backlog some
+-- pages are sampled, so that a query takes milliseconds whatever the backlog.
 create or replace function pgq._queue_stats(caller pgq.caller default current_user)
 returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
                leased bigint, waiting bigint, dead bigint, exact boolean, oldest_age interval,
@@ -18687,7 +18687,7 @@ returns table (queue text, mode text, paused boolean, ready bigint, scheduled bi
                failed_per_second float8, relay text, rate_seconds float8, estimated text[])
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
--- Of a queue with few rows, the first 501 are found by index and not behind those of the others.
+-- The first 501 rows of a queue are found by index, without reading those of other queues.
 set enable_seqscan = off
 set jit = off
 as $$
@@ -18762,7 +18762,7 @@ begin
             from (select y.size from pgq.lease y where y.queue_id = q.queue_id limit 501) x
         ) l
         cross join lateral (
-            -- A lower bound, if there are more.
+            -- A lower bound: 10001 means that there are more.
             select count(*) as size
             from (select from pgq.group_line y where y.queue_id = q.queue_id limit 10001) x
         ) g
@@ -18770,28 +18770,28 @@ begin
         order by q.name;
 end
 $$;
-comment on function pgq._queue_stats(pgq.caller) is 'How the queues are doing.';
+comment on function pgq._queue_stats(pgq.caller) is 'The state of the queues.';
 
 create or replace view pgq.queue_stats as select * from pgq._queue_stats();
 comment on view pgq.queue_stats is
-    'How the queues are doing: how much is ready, scheduled, leased and dead, the age of the '
-    'oldest ready message, rates over the last one to two minutes. Cheap whatever the backlog: '
+    'The state of the queues: how many messages are ready, scheduled, leased and dead, the age of '
+    'the oldest ready message, rates over the last one to two minutes. Cheap whatever the backlog: '
     'above 500 rows a count is an estimate from a sample, which stays the same while nothing '
-    'changes (estimated names it). Dead letters are always counted.';
+    'changes (estimated names such counts). Dead letters are always counted.';
 comment on column pgq.queue_stats.exact is 'No count is an estimate.';
 comment on column pgq.queue_stats.estimated is
     'The counts that are estimates; waiting: there are more than 10,000.';
 comment on column pgq.queue_stats.rate_seconds is
-    'The window of the rates: it ends now, or with the last count of maintain().';
+    'The window of the rates in seconds. It ends now, or with the last count of maintain().';
 comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';
 comment on column pgq.queue_stats.published_per_second is
     'Messages that the queue received: of its own topic, and those that its subscriptions matched. '
-    'Null: nobody has counted lately, because nobody calls maintain().';
+    'Null: there is no recent count, because nobody calls maintain().';
 comment on column pgq.queue_stats.acked_per_second is
-    'Null: nobody has counted, or the journal of the queue records failures only.';
+    'Null: there is no recent count, or the journal of the queue records failures only.';
 comment on column pgq.queue_stats.relay is
-    'How its relays are doing, the worst of them: silent (not heard of), or their circuit breaker '
-    'is open, half-open or closed. Null: there are none. See pgq.relays.';
+    'The worst state of its relays: silent (no sign of life), or the circuit breaker is open, '
+    'half-open or closed. Null: it has no relays. See pgq.relays.';
 revoke all on table pgq.queue_stats from public;
 $pgq_script$;
     execute $pgq_script$
@@ -18812,19 +18812,19 @@ join pgq._visible_queue q on q.queue_id = t.queue_id
 join pgq.queue r on r.queue_id = t.queue_id
 group by q.name, t.minute, r.journal;
 comment on view pgq.queue_traffic is
-    'What each queue did in each minute of the last 12 hours, as far as maintain() has counted it: '
-    'messages received, acknowledged and failed, and how many were ready and dead at its end. '
-    'A minute in which nothing happened and nobody counted has no row.';
+    'The traffic of each queue in each minute of the last 12 hours, as counted by maintain(): '
+    'messages received, acknowledged and failed, and how many were ready and dead at the last '
+    'count of the minute. A minute without events and without a count has no row.';
 comment on column pgq.queue_traffic.acked is
     'Null: the journal of the queue records failures only.';
-comment on column pgq.queue_traffic.ready is 'Null: nobody counted in that minute.';
-comment on column pgq.queue_traffic.dead is 'Null: nobody counted in that minute.';
+comment on column pgq.queue_traffic.ready is 'Null: there was no count in that minute.';
+comment on column pgq.queue_traffic.dead is 'Null: there was no count in that minute.';
 revoke all on table pgq.queue_traffic from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/relays.sql
 
--- The relays of the queues that one may consume.
+-- The relays of the queues that the current user may consume.
 create or replace view pgq.relays with (security_barrier) as
 select q.name as queue, r.relay, r.destination,
        s.owner is not null and s.until > pgq.now() as alive,
@@ -18833,13 +18833,13 @@ from pgq.relay r
 join pgq._visible_queue q on q.queue_id = r.queue_id
 left join pgq.stream s on s.queue_id = r.queue_id and s.consumer = r.relay;
 comment on view pgq.relays is
-    'The relays: where each forwards its queue to, whether it lives, and how its circuit breaker '
-    'is. pgq.relay_report(queue, relay) has one forgotten that is not to come back.';
+    'The relays: the destination of each, whether it is running, and the state of its circuit '
+    'breaker. pgq.relay_report(queue, relay) removes the record of a relay that is gone for good.';
 comment on column pgq.relays.alive is
-    'False: not heard of for a while, and it has not said that it ends.';
-comment on column pgq.relays.changed_at is 'Since when the circuit is what it is.';
-comment on column pgq.relays.owner is 'The process that runs it.';
-comment on column pgq.relays.batch is 'The last batch that it has finished.';
+    'False: it has not renewed its stream in time, or it has ended without removing its record.';
+comment on column pgq.relays.changed_at is 'When the circuit breaker got its current state.';
+comment on column pgq.relays.owner is 'The process that runs the relay.';
+comment on column pgq.relays.batch is 'The last batch that the relay has finished.';
 revoke all on table pgq.relays from public;
 $pgq_script$;
     execute $pgq_script$
@@ -18884,7 +18884,7 @@ declare
     v_message pgq.message;
 begin
     select m.* into v_message from pgq.message m where m.id = result.message_id;
-    -- Who has published a message may know how it ended, but not the names of others' queues.
+    -- The publisher of a message may see how it ended, but not the names of others' queues.
     if v_message.publisher = caller::text then
         v_queues := null;
     end if;
@@ -18917,7 +18917,7 @@ begin
         join pgq.queue q on q.queue_id = x.queue_id
         where v_queues is null or x.queue_id = any (v_queues)
         order by q.name, x.at;
-    -- In none of these places and in the log: it was acknowledged or cancelled without a result.
+    -- In the log but in none of these places: it was acknowledged or cancelled without a result.
     if not found and v_message.id is not null
        and (v_queues is null or pgq._is_received(v_queues, v_message))
     then
@@ -18928,14 +18928,14 @@ $$;
 comment on function pgq.result(bigint, pgq.caller) is
     'What became of a message, a row for each queue that has or had it: done with the result of '
     'pgq.finish, dead with the error, waiting or working. Done without queue and result: it was '
-    'acknowledged or cancelled. No row: the log does not know the message any more. A role sees '
-    'the queues that it may consume; of a message that it has published also the others, without '
-    'their names.';
+    'acknowledged or cancelled. No row: the message is no longer in the log. A role sees '
+    'the queues that it may consume, and for a message that it has published also the others, '
+    'without their names.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/rights.sql
 
--- Who may do what. The owner sees everything, others what they have themselves.
+-- The rights to queues. The owner sees all of them, other roles their own.
 create or replace view pgq.rights with (security_barrier) as
 select q.name as queue, a.rolname as role, r.right
 from pgq.queue_right r
@@ -18977,7 +18977,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/streams.sql
 
--- The streams of the queues that one may consume, and the lineage of their last batches.
+-- The streams of the queues that the current user may consume, and the lineage of recent batches.
 create or replace view pgq.streams with (security_barrier) as
 select q.name as queue, s.consumer, s.batch as finished,
        s.owner is not null and s.until > pgq.now() as alive, s.owner, s.query,
@@ -18986,21 +18986,21 @@ from pgq.stream s
 join pgq._visible_queue q on q.queue_id = s.queue_id
 left join pgq.lineage l on l.queue_id = s.queue_id and l.consumer = s.consumer;
 comment on view pgq.streams is
-    'The streams: the last batch that each has finished, who runs it, and for the last batches who '
-    'has read them and what was committed with them.';
+    'The streams: the last finished batch and the owner of each, and for recent batches the reader '
+    'and what was committed with them.';
 comment on column pgq.streams.finished is 'The last batch that is finished.';
 comment on column pgq.streams.alive is
-    'False: not heard of for a while, or it has ended.';
+    'False: its owner has not renewed it in time, or has ended.';
 comment on column pgq.streams.batch is 'A batch that was read, finished or not; null: none.';
 comment on column pgq.streams.reader is
-    'The execution that read it: of Spark query, run and batch.';
-comment on column pgq.streams.wrote is 'How many rows went to which table, and messages to queues.';
+    'The execution that read the batch; for Spark: query, run and batch.';
+comment on column pgq.streams.wrote is 'How many rows went to each table, and messages to queues.';
 revoke all on table pgq.streams from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/subscription.sql
 
--- Who is subscribed to what, and how often that matched.
+-- Which queue is subscribed to which topics, and how often the subscription matched.
 create or replace view pgq.subscription with (security_barrier) as
 select q.name as subscriber, b.pattern, b.filter, b.created_at,
        coalesce(h.matches, 0)::bigint as match_count, h.last_at as last_matched_at
@@ -19012,8 +19012,8 @@ left join (
 ) h on h.binding_id = b.binding_id
 where b.counted;
 comment on view pgq.subscription is
-    'Who is subscribed to what, since when, and how often that matched. A queue''s own topic '
-    'is not '
+    'Which queue is subscribed to which topics, since when, and how often the subscription '
+    'matched. A queue''s own topic is not '
     'a subscription.';
 revoke all on table pgq.subscription from public;
 $pgq_script$;
@@ -19029,7 +19029,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/backlog_findings.sql
 
--- What is wrong with what waits in queues.
+-- Findings about the backlogs of queues.
 create or replace function pgq._backlog_findings(queues int[], now timestamptz)
 returns setof pgq._finding
 language plpgsql stable
@@ -19087,12 +19087,12 @@ begin
 end
 $$;
 comment on function pgq._backlog_findings(int[], timestamptz) is
-    'What is wrong with what waits in queues.';
+    'Findings about the backlogs of queues.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/failure_findings.sql
 
--- What goes wrong with messages that are worked on: failures, dead letters, leases that end.
+-- Findings about failures: failed attempts, dead letters, expired leases.
 create or replace function pgq._failure_findings(queues int[], now timestamptz)
 returns setof pgq._finding
 language plpgsql stable
@@ -19122,7 +19122,7 @@ begin
             from pgq.letter l where l.queue_id = q.queue_id
         ) d
         where (queues is null or q.queue_id = any (queues)) and d.size > 0;
-    -- A share of what was tried; where acknowledgements are not recorded it is not known.
+    -- The share of attempts that failed; unknown where acknowledgements are not recorded.
     return query
         select case when r.failed >= 0.5 * (r.acked + r.failed) then 'critical' else 'warning' end,
                q.name, 'failing', null::timestamptz,
@@ -19155,13 +19155,13 @@ begin
 end
 $$;
 comment on function pgq._failure_findings(int[], timestamptz) is
-    'What goes wrong with messages that are worked on.';
+    'Findings about failed attempts, dead letters and expired leases.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/findings.sql
 
--- What is wrong with queues, read as their owner: of the queues that the caller may consume. Who
--- may do everything, and members of pg_monitor, get all of it.
+-- Findings about the queues that the caller may consume, read with the rights of their owner. The
+-- owner and members of pg_monitor get all findings.
 create or replace function pgq._findings(role text, caller pgq.caller default current_user)
 returns setof pgq._finding
 language plpgsql stable security definer
@@ -19185,7 +19185,7 @@ begin
     end if;
 end
 $$;
-comment on function pgq._findings(text, pgq.caller) is 'What is wrong with queues.';
+comment on function pgq._findings(text, pgq.caller) is 'Findings about queues.';
 
 create or replace function pgq.findings(
     snapshot_age interval default '5 min', role text default null
@@ -19207,20 +19207,20 @@ begin
 end
 $$;
 comment on function pgq.findings(interval, text) is
-    'What somebody should look at, the worst first: what is wrong (finding: a name for programs; '
-    'detail: for people), with which queue, since when, and a statement that cures it. The command '
-    'pgq doctor, the web page and alerts show this list. snapshot_age: from when on a transaction '
-    'is long-running; role: whether this role may publish and consume. Milliseconds whatever the '
-    'backlog. Queues that one may consume; the owner and members of pg_monitor see all queues and '
-    'the database.';
+    'Problems that need attention, the worst first: the finding (a name for programs), its detail '
+    '(for people), the queue, since when, and a statement that cures it. The command '
+    'pgq doctor, the web page and alerts show this list. snapshot_age: the age from which a '
+    'transaction is long-running; role: checks that this role may publish and consume. Takes '
+    'milliseconds whatever the backlog. Covers the queues that the caller may consume; the owner '
+    'and members of pg_monitor see all queues and the database.';
 
 grant execute on function pgq.findings, pgq._findings to pg_monitor;
 $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/grant_findings.sql
 
--- Roles that may call a part of what publishers or consumers need, and lack the rest. A role of
--- null: all that may use the schema.
+-- Roles that lack functions which publishers or consumers need. Null: checks all roles that may use
+-- the schema.
 create or replace function pgq._grant_findings(role text) returns setof pgq._finding
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -19237,7 +19237,7 @@ begin
             select r.rolname
             from pg_namespace n, aclexplode(n.nspacl) a join pg_roles r on r.oid = a.grantee
             where n.nspname = 'pgq' and _grant_findings.role is null
-              and r.rolname <> 'pg_monitor'  -- it looks at metrics, and nothing else
+              and r.rolname <> 'pg_monitor'  -- it reads metrics, and nothing else
         ), held as (
             select r.rolname, w.kind, p.oid,
                    has_function_privilege(r.rolname, p.oid, 'execute') as granted
@@ -19270,7 +19270,7 @@ begin
 end
 $$;
 comment on function pgq._grant_findings(text) is
-    'Roles that may call a part of what publishers or consumers need.';
+    'Roles that lack functions which publishers or consumers need.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/lease_findings.sql
@@ -19331,7 +19331,7 @@ $pgq_script$;
 -- sql/82_findings/limit_findings.sql
 
 -- Limits that make messages wait for more than a minute. A bucket that is less than half full shows
--- that the rate is what they wait for, and not consumers.
+-- that the rate is the cause, and not a lack of consumers.
 create or replace function pgq._limit_findings(queues int[], now timestamptz)
 returns setof pgq._finding
 language plpgsql stable
@@ -19411,7 +19411,7 @@ $$;
 comment on function pgq._queue_tokens(pgq.queue_limit, timestamptz) is
     'How many messages the rate of a queue lets through now.';
 
--- Lanes of a queue that hold messages and may not give any now, and since when the first waits.
+-- Lanes of a queue that have messages and are at their limit, and since when the first one waits.
 create or replace function pgq._lanes_at_limit(limits pgq.queue_limit, now timestamptz)
 returns table (lane text, since timestamptz)
 language plpgsql stable
@@ -19439,7 +19439,7 @@ begin
 end
 $$;
 comment on function pgq._lanes_at_limit(pgq.queue_limit, timestamptz) is
-    'Lanes of a queue that may not give any message now.';
+    'Lanes of a queue that have messages and are at their limit.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/log_findings.sql
@@ -19495,8 +19495,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/server_findings.sql
 
--- What the server does to pgq, seen with the rights of the caller: who holds snapshots, settings,
--- versions, publications.
+-- Findings about the server, read with the rights of the caller: snapshots, settings, versions,
+-- publications.
 create or replace function pgq._server_findings(snapshot_age interval)
 returns setof pgq._finding
 language plpgsql stable
@@ -19561,14 +19561,14 @@ begin
         group by c.oid;
 end
 $$;
-comment on function pgq._server_findings(interval) is 'What the server does to pgq.';
+comment on function pgq._server_findings(interval) is 'Findings about the server.';
 
 grant execute on function pgq._server_findings, pgq.version to pg_monitor;
 $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/span.sql
 
--- A span of time as a person says it.
+-- A duration as readable text, such as 5 min.
 create or replace function pgq._span(span interval) returns text
 language sql immutable parallel safe
 return (
@@ -19577,14 +19577,14 @@ return (
                 when s >= 90 then round(s / 60) || ' min'
                 else greatest(round(s), 0) || ' s' end
     from extract(epoch from span) s);
-comment on function pgq._span(interval) is 'A span of time as a person says it.';
+comment on function pgq._span(interval) is 'A duration as readable text, such as 5 min.';
 
 grant execute on function pgq._span to pg_monitor;
 $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/usage_findings.sql
 
--- Filters that match nothing, lanes, relays, schedules.
+-- Findings about filters that match nothing, full lanes, relays and schedules.
 create or replace function pgq._usage_findings(queues int[], now timestamptz)
 returns setof pgq._finding
 language plpgsql stable
@@ -19605,8 +19605,8 @@ begin
         where queues is null or q.queue_id = any (queues)
         group by q.queue_id, f.filter_id
         having sum(h.matched) = 0
-           -- What lanes rule out is noted at most every five minutes, also while nothing waits. One
-           -- of many values (a hashed key) may well have no message: that is no finding.
+           -- Claims that the lanes rule out are recorded at most every five minutes, also while
+           -- nothing waits. One value of a hashed key may have no message: that is no finding.
            and (sum(h.tested) >= 100 or sum(h.tested) = 0 and sum(h.claims) >= 3
                and f.lane_hashes is null and exists (
                select from pgq._queue_stats() s
@@ -19658,12 +19658,12 @@ begin
 end
 $$;
 comment on function pgq._usage_findings(int[], timestamptz) is
-    'Filters that match nothing, lanes, relays, schedules.';
+    'Findings about filters that match nothing, full lanes, relays and schedules.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/84_metrics/metrics.sql
 
--- Sessions are looked at with the rights of the caller, who may see more of them than the owner.
+-- Reads sessions with the rights of the caller, who may see more of them than the owner.
 create or replace function pgq.metrics()
 returns table (name text, kind text, labels jsonb, value float8, help text)
 language plpgsql stable
@@ -19676,8 +19676,8 @@ declare
 begin
     return query
         with holder as materialized (
-            -- What holds back the vacuum of this database. A transaction that has an id holds the
-            -- horizon as a snapshot does; a standby may, through its sender or its slot.
+            -- What holds back vacuum in this database. A transaction with an id holds back the
+            -- horizon as a snapshot does; so may a standby, through its walsender or its slot.
             select 'session' as kind, a.pid::text as name, a.usename::text as role,
                    a.application_name as application,
                    greatest(age(a.backend_xmin), age(a.backend_xid)) as transactions,
@@ -19725,12 +19725,12 @@ begin
 end
 $$;
 comment on function pgq.metrics() is
-    'What there is to watch, for Prometheus and its like: a row for each number, with its name, '
-    'gauge or counter, labels and meaning. Milliseconds whatever the backlog, also on a standby. '
-    'Queues that one may consume; the owner and members of pg_monitor see all queues and '
-    'the database.';
+    'Metrics for Prometheus and similar systems: a row for each value, with its name, kind (gauge '
+    'or counter), labels and help text. Takes milliseconds whatever the backlog, also on a '
+    'standby. Covers the queues that the caller may consume; the owner and members of pg_monitor '
+    'see all queues and the database.';
 
--- As PostgreSQL's own statistics are: for whoever watches servers.
+-- For pg_monitor, as PostgreSQL's own statistics are.
 grant usage on schema pgq to pg_monitor;
 grant select on pgq._metric to pg_monitor;
 grant execute on function pgq.metrics, pgq._metrics, pgq.now to pg_monitor;
@@ -19738,11 +19738,11 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/99_rights/revoke.sql
 
--- No routine of pgq is open to PUBLIC. pgq.grant_queue gives roles those that they need.
+-- No routine of pgq is open to PUBLIC. pgq.grant_queue grants roles those that they need.
 revoke all on all routines in schema pgq from public;
 
--- Nor is a type. Those of the rows of tables and views are closed when a role gets its first right
--- (see pgq._close_types): pg_dump warns of each one that the script of an extension has closed.
+-- Nor is a type. Row types of tables and views are revoked when a role gets its first right (see
+-- pgq._close_types), because pg_dump warns of each one that the script of an extension has revoked.
 do $$
 declare
     v_type pg_catalog.oid;

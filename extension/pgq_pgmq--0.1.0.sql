@@ -78,8 +78,8 @@ create table pgmq.asked_for (
         on delete cascade
 );
 comment on table pgmq.asked_for is
-    'What the creator of a queue asked for. pgq stores all queues in one logged ring, so these are '
-    'only remembered for list_queues.';
+    'The options that the creator of a queue asked for. pgq stores all queues in one partitioned '
+    'and logged table, so the options are only kept for list_queues.';
 revoke all on table pgmq.asked_for from public;
 
 create table pgmq.archived (
@@ -145,7 +145,7 @@ begin
 end
 $$;
 comment on function pgmq.acquire_queue_lock(text) is
-    'Waits for others who create or drop the queue, until the transaction ends.';
+    'Locks the creation and removal of a queue until the transaction ends.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/20_names/format_table_name.sql
@@ -168,18 +168,18 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/20_names/note.sql
 
--- The setting in which a session notes the lease of its last read of a queue, for its next delete.
--- Only speed depends on it: pgmq._take believes nothing that it does not find.
+-- The setting in which a session keeps the lease id of its last read of a queue, for its next
+-- delete. It is only a hint for speed: pgmq._take looks the lease up.
 create or replace function pgmq._note(queue_name text) returns text
 language sql immutable parallel safe
 return 'pgmq.lease_' || (hashtext(queue_name) & 2147483647);
 comment on function pgmq._note(text) is
-    'The setting that has the lease of the session''s last read.';
+    'The setting that has the lease id of the session''s last read.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/20_names/validate_queue_name.sql
 
--- Names of queues and of the views that show them.
+-- Checks the name of a queue, which is also a part of the names of its views.
 create or replace function pgmq.validate_queue_name(queue_name text) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -197,8 +197,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/21_headers/filter.sql
 
--- The message of a read: message @> conditional, field by field. $type keeps a filter from looking
--- into arrays, which @> does not do.
+-- Translates the condition of a read, message @> conditional, field by field. $type keeps a filter
+-- from matching elements of arrays, which @> does not do.
 create or replace function pgmq._filter(conditional jsonb) returns jsonb
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -221,13 +221,13 @@ begin
         from jsonb_each(conditional) f));
 end
 $$;
-comment on function pgmq._filter(jsonb) is 'The filter of pgq that selects what @> would.';
+comment on function pgmq._filter(jsonb) is 'The filter of pgq that selects the same as @>.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/21_headers/headers_in.sql
 
 -- pgq's headers are an object of scalars, so that lanes and filters can use them. Other headers
--- travel as text beside their scalars.
+-- are stored as text beside their scalars.
 create or replace function pgmq._headers_in(headers jsonb) returns jsonb
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -262,7 +262,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/30_take/end.sql
 
--- Ends messages: what delete, archive and purge have in common. Returns them with their past.
+-- Ends messages: the common part of delete, archive and purge. Returns them as pgmq._take does.
 create or replace function pgmq._end(
     queue_name text, msg_ids bigint[], caller pgq.caller default current_user
 ) returns setof pgq.lease
@@ -295,9 +295,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/30_take/take.sql
 
--- Takes messages out of a queue, wherever they are: what delete, archive and set_vt begin with.
+-- Takes messages out of a queue, whatever their state: the first step of delete, archive, set_vt.
 -- Null: all messages. Returns the sets that were taken in the form of leases; those that were not
--- leased have no lease_id. A message that moves meanwhile is looked for again.
+-- leased have no lease_id. Searches again, a few times, for messages that move meanwhile.
 create or replace function pgmq._take(
     queue_name text, msg_ids bigint[], caller pgq.caller default current_user
 ) returns setof pgq.lease
@@ -333,7 +333,7 @@ begin
                                v_ready.ids * v_wanted, null, null, null, false)::pgq.lease;
                 v_left := v_ready.ids - v_wanted;
                 if v_left <> '{}' then
-                    -- As every claim does: what is left of a ready row is a new row.
+                    -- As in every claim, the rest of a ready row becomes a new row.
                     v_ready.rank := pgq._rank_of(pgq._rank_class(v_ready.rank), lower(v_left));
                     v_ready.ids := v_left;
                     v_ready.size := pgq._set_size(v_left);
@@ -367,7 +367,7 @@ begin
                 return next v_lease;
             end loop;
         end if;
-        -- First the lease of the session's last read: mostly it holds what is wanted.
+        -- Round 0 tries only the lease of the session's last read, which usually has the messages.
         continue when v_round = 0 and v_hint is null;
         for v_lease in
             select l.* from pgq.lease l
@@ -393,12 +393,12 @@ begin
 end
 $$;
 comment on function pgmq._take(text, bigint[], pgq.caller) is
-    'Takes messages out of a queue, wherever they are.';
+    'Takes messages out of a queue, whatever their state.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/31_held/held.sql
 
--- The messages that a queue holds: what the table pgmq.q_<queue> is in pgmq.
+-- The messages that a queue holds, as the table pgmq.q_<queue> of pgmq has them.
 create or replace function pgmq._held(queue_name text, caller pgq.caller default current_user)
 returns setof pgmq.message_record
 language plpgsql stable security definer
@@ -450,8 +450,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/40_queue/create.sql
 
--- A queue that is there stays as it is. A new one never gives a message up before 1,000 deliveries,
--- the most that pgq allows, and keeps no record of acknowledgements: pgmq has neither.
+-- An existing queue is not changed. pgmq neither limits attempts nor records acknowledgements, so a
+-- new queue has 1,000 attempts, the most that pgq allows, and records failures only.
 create or replace function pgmq._create(
     queue_name text, is_partitioned boolean, is_unlogged boolean
 ) returns void
@@ -470,7 +470,7 @@ begin
     perform pgmq._created(queue_name, is_partitioned, is_unlogged);
 end
 $$;
-comment on function pgmq._create(text, boolean, boolean) is 'Creates a queue, if it is new.';
+comment on function pgmq._create(text, boolean, boolean) is 'Creates a queue, if there is none.';
 
 create or replace function pgmq."create"(queue_name text) returns void
 language plpgsql volatile
@@ -480,7 +480,7 @@ begin
     perform pgmq._create(queue_name, false, false);
 end
 $$;
-comment on function pgmq."create"(text) is 'Creates a queue, if it is new.';
+comment on function pgmq."create"(text) is 'Creates a queue, if there is none.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/40_queue/create_fifo_index.sql
@@ -523,7 +523,7 @@ begin
     perform pgmq._create(queue_name, false, false);
 end
 $$;
-comment on function pgmq.create_non_partitioned(text) is 'Creates a queue, if it is new.';
+comment on function pgmq.create_non_partitioned(text) is 'Creates a queue, if there is none.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/40_queue/create_partitioned.sql
@@ -561,7 +561,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/40_queue/created.sql
 
--- What create adds to a queue of pgq: views as pgmq has tables, and what list_queues remembers.
+-- Adds to a queue of pgq what pgmq has: views instead of its tables, and options for list_queues.
 create or replace function pgmq._created(
     queue_name text, is_partitioned boolean, is_unlogged boolean
 ) returns void
@@ -589,12 +589,12 @@ begin
 end
 $$;
 comment on function pgmq._created(text, boolean, boolean) is
-    'What create adds to a queue of pgq.';
+    'Adds the views and options of pgmq to a queue of pgq.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/40_queue/detach_archive.sql
 
--- What pgmq needs and pgq does not.
+-- Exists for compatibility only.
 create or replace function pgmq.detach_archive(queue_name text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -682,7 +682,7 @@ comment on function pgmq.list_queues(pgq.caller) is
     'The queues that the caller may consume, also those that pgq.create_queue made.';
 
 create or replace view pgmq.meta as select * from pgmq.list_queues();
-comment on view pgmq.meta is 'The queues, where pgmq has a table of them.';
+comment on view pgmq.meta is 'The queues; pgmq has a table of this name.';
 revoke all on table pgmq.meta from public;
 $pgq_script$;
     execute $pgq_script$
@@ -710,7 +710,7 @@ begin
 end
 $$;
 comment on function pgmq.disable_notify_insert(text) is
-    'Lets senders notify the listeners of a queue no more.';
+    'Stops notifications of senders to the listeners of a queue.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/45_notify/enable_notify_insert.sql
@@ -726,7 +726,7 @@ begin
 end
 $$;
 comment on function pgmq.enable_notify_insert(text, int) is
-    'Lets senders notify the listeners of a queue, at most once per interval.';
+    'Makes senders notify the listeners of a queue, at most once per interval.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/45_notify/list_notify_insert_throttles.sql
@@ -767,12 +767,12 @@ begin
     end if;
 end
 $$;
-comment on function pgmq._notify(text) is 'Notifies the listeners of a queue, if it is wanted.';
+comment on function pgmq._notify(text) is 'Notifies the listeners of a queue, if that is enabled.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/45_notify/set_notify.sql
 
--- Throttles of a queue that the caller may administer; null: no notifications.
+-- Sets the throttle of a queue that the caller may administer; null: no notifications.
 create or replace function pgmq._set_notify(
     queue_name text, throttle_interval_ms int, caller pgq.caller default current_user
 ) returns void
@@ -844,7 +844,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/50_send/send.sql
 
--- Sending. The overloads are those of pgmq, and two functions do the work.
+-- Sending. The overloads are those of pgmq; send and send_batch with a timestamptz do the work.
 create or replace function pgmq.send(
     queue_name text, msg jsonb, headers jsonb, delay timestamptz
 ) returns setof bigint
@@ -1050,8 +1050,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/60_read/read.sql
 
--- Reading. A read is a claim for vt seconds. What timed out comes back in several rows, each of
--- which pgq delivers alone, so a read that meets redeliveries claims until it has enough.
+-- Reading. A read is a claim for vt seconds. Messages that timed out return in several ready rows,
+-- and pgq delivers each alone, so a read that meets redeliveries claims until it has enough.
 create or replace function pgmq.read(
     queue_name text, vt int, qty int, conditional jsonb default '{}'
 ) returns setof pgmq.message_record
@@ -1115,14 +1115,14 @@ begin
 end
 $$;
 comment on function pgmq.read_with_poll(text, int, int, int, int, jsonb) is
-    'Reads messages; if there are none, looks again until the time is over.';
+    'Reads messages; if there are none, polls until max_poll_seconds are over.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/65_grouped/free.sql
 
--- Reading by groups (header x-pgmq-group; messages without it are one group). A group is blocked
--- while an older message of it is invisible. Costs as much as the queue is long, as in pgmq;
--- group_key of pgq costs the same behind any backlog.
+-- Reading by groups (header x-pgmq-group; messages without it are one group). A message is blocked
+-- while an older message of its group is invisible. The cost grows with the length of the queue, as
+-- in pgmq; group_key of pgq costs the same whatever the backlog.
 create or replace function pgmq._free(queue_name text)
 returns table (msg_id bigint, key text, head bigint, place bigint)
 language plpgsql stable
@@ -1137,7 +1137,7 @@ begin
         from (
             select h.msg_id, h.key, min(h.msg_id) over g as head,
                    row_number() over (g order by h.msg_id) as place,
-                   -- This one, or something older, is invisible.
+                   -- This message, or an older one of its group, is invisible.
                    bool_or(h.vt > v_now) over (g order by h.msg_id) as blocked
             from (
                 select m.*, coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group') as key
@@ -1171,7 +1171,7 @@ begin
 end
 $$;
 comment on function pgmq._poll_grouped(text, int, int, text, int, int) is
-    'Reads by groups; if there is nothing, looks again until the time is over.';
+    'Reads by groups; if there is nothing, polls until max_poll_seconds are over.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/65_grouped/read_grouped.sql
@@ -1201,8 +1201,8 @@ begin
         return;
     end if;
     perform pgq._upkeep(v_queue, null, null, v_now);
-    -- One reader at a time has a group, and no more groups than it needs. The statement after
-    -- this one sees what the reader before has taken.
+    -- Locks groups, so that each has one reader at a time, and no more of them than this read
+    -- needs. The next statement sees what the previous reader has taken.
     for v_group in
         select f.key, case mode when 'whole' then count(*) else 1 end as size
         from pgmq._free(queue_name) f group by 1 order by min(f.msg_id)
@@ -1290,7 +1290,7 @@ begin
 end
 $$;
 comment on function pgmq.read_grouped_head_with_poll(text, int, int, int, int) is
-    'The same; if there is nothing, looks again until the time is over.';
+    'As pgmq.read_grouped_head; if there is nothing, polls until max_poll_seconds are over.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/65_grouped/read_grouped_rr.sql
@@ -1323,7 +1323,7 @@ begin
 end
 $$;
 comment on function pgmq.read_grouped_rr_with_poll(text, int, int, int, int) is
-    'The same; if there is nothing, looks again until the time is over.';
+    'As pgmq.read_grouped_rr; if there is nothing, polls until max_poll_seconds are over.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/65_grouped/read_grouped_with_poll.sql
@@ -1341,7 +1341,7 @@ begin
 end
 $$;
 comment on function pgmq.read_grouped_with_poll(text, int, int, int, int) is
-    'The same; if there is nothing, looks again until the time is over.';
+    'As pgmq.read_grouped; if there is nothing, polls until max_poll_seconds are over.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/70_end/archive.sql
@@ -1426,8 +1426,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/70_end/set_vt.sql
 
--- Makes messages visible at another time, however they are: they leave their lease and wait as
--- scheduled, with their past.
+-- Makes messages visible at another time, whatever their state: they leave their lease and become
+-- scheduled, or ready, with their attempts and failures.
 create or replace function pgmq._set_vt(
     queue_name text, msg_ids bigint[], vt timestamptz, caller pgq.caller default current_user
 ) returns setof pgmq.message_record
@@ -1617,7 +1617,7 @@ begin
 end
 $$;
 comment on function pgmq._bind(text, text, boolean, pgq.caller) is
-    'Binds a queue to a pattern, or ends that.';
+    'Binds a queue to a pattern, or unbinds it.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/80_topic/bind_topic.sql
@@ -1632,7 +1632,7 @@ begin
 end
 $$;
 comment on function pgmq.bind_topic(text, text) is
-    'Lets a queue receive what send_topic sends with keys that match the pattern.';
+    'Lets a queue receive the messages of send_topic whose routing keys match the pattern.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/80_topic/bindings.sql
@@ -1662,7 +1662,7 @@ $pgq_script$;
 -- sql/pgmq/80_topic/check_words.sql
 
 -- Topics of pgmq: a table of patterns, and a copy of the message for each queue that matches.
--- Subscriptions of pgq store a message once, but read # and partial words in another way.
+-- Subscriptions of pgq store a message once, but interpret # and partial words differently.
 create or replace function pgmq._check_words(words text, what text, allowed text) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -1701,7 +1701,7 @@ begin
         select * from pgmq._bindings() b order by b.bound_at desc, b.pattern, b.queue_name;
 end
 $$;
-comment on function pgmq.list_topic_bindings() is 'All bindings.';
+comment on function pgmq.list_topic_bindings() is 'All bindings that the caller may see.';
 
 -- In SQL, because a parameter and a column have the same name.
 create or replace function pgmq.list_topic_bindings(queue_name text)

@@ -1,6 +1,6 @@
--- Opens every upgrade: takes what it needs exclusively at once, or nothing. An upgrade that waited
--- for one thing and held another would end in a deadlock with whoever has them in another order;
--- this one lets go after a tenth of a second, so nobody waits for it for longer than that.
+-- Start of every upgrade: takes all exclusive locks at once, or none. An upgrade that held one lock
+-- and waited for another would deadlock with a session that takes them in another order. This one
+-- releases its locks after a tenth of a second, so that no session waits for it longer.
 do $$
 declare
     v_timeout text := pg_catalog.current_setting('lock_timeout');
@@ -10,7 +10,7 @@ begin
     loop
         begin
             perform pg_catalog.set_config('lock_timeout', '100ms', true);
-            -- For the trigger, and for the views: resetting what is not set only locks them.
+            -- For the trigger, and for the views: to reset an option that is not set only locks.
             lock table pgq.message in share row exclusive mode;
             for v_view in
                 select c.oid from pg_catalog.pg_class c

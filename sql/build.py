@@ -30,10 +30,10 @@ UNREPEATABLE = re.compile(r"^create (?!or replace\b).*", re.MULTILINE)
 CONFIG_DUMP = re.compile(r"^select pg_catalog\.pg_extension_config_dump\([^;]*\);\n+", re.MULTILINE)
 PLACEHOLDER = "@pgq_version@"
 QUOTE = "$pgq_script$"
-# Lines that stand for the settings of a function: "-- @worker" before its body.
+# Annotations that are replaced by settings of a function: "-- @worker" before its body.
 PROFILES = {
-    # Workers call it. Estimates over sets of ids are far too large, and statistics may be from a
-    # time when a table was empty: the plans must not depend on them.
+    # Workers call it. Row estimates for id sets are far too large, and statistics may be from a
+    # time when a table was empty: plans must not depend on them.
     "worker": """\
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -209,7 +209,7 @@ def without_extension(text: str) -> str:
 
 
 def registrations(sources: list[Source]) -> str:
-    """Return what only an extension can do: say which tables a dump has to carry."""
+    """Return the statements that only an extension can run: which tables a dump contains."""
     found = [text for source in sources for text in CONFIG_DUMP.findall(source.text + "\n")]
     return f"        execute {QUOTE}\n{''.join(text.strip() + chr(10) for text in found)}{QUOTE};"
 
@@ -219,7 +219,7 @@ def execute(source: Source, text: str, indent: str = "    ") -> str:
 
 
 def install(name: str, version: str, before: str, sources: list[Source]) -> str:
-    """Return the script that installs an extension, as such or without being one."""
+    """Return the script that installs an extension, with or without CREATE EXTENSION."""
     state = [source for source in sources if source.is_state]
     code = [source for source in sources if not source.is_state]
     return SCRIPT.format(

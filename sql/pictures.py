@@ -3,8 +3,8 @@
     python sql/pictures.py             draw them
     python sql/pictures.py --check     compare, write nothing
 
-The columns of the tables are those that sql/10_schema creates; which tables are shown, where, and
-what joins them is said here. The second picture follows one row of ids through a claim.
+The columns come from sql/10_schema; `TABLES` and `REFERENCES` say which tables are shown, where,
+and what joins them. The second picture follows one row of ids through a claim.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ REFERENCES = (
 
 @dataclass
 class Drawing:
-    """A picture that grows by elements."""
+    """A picture to which elements are added."""
 
     title: str
     width: int
@@ -154,7 +154,7 @@ def joined(start: tuple[int, int], y: int, end: tuple[int, int]) -> str:
     return f"M{x1} {y} C{x1 - 35} {y} {right + 35} {y2 + 10} {right} {y2 + 10}"
 
 
-#: What a claim of 3 does: heading, and the rows of ready and lease with their looks.
+#: The steps of a claim of 3 messages: heading, tables, and rows with their style.
 STEPS = (
     (
         "1  Two ready rows of the queue",

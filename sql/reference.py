@@ -29,7 +29,7 @@ CREATED = re.compile(
 CALLED = ("function", "procedure", "aggregate")
 WIDTH = 90
 
-#: What objects are used for: a sentence, then chapters of sql/ and names, which go first.
+#: Groups by use: a sentence, then chapters of sql/ and names of objects; names take precedence.
 GROUPS = {
     "Queues": (
         "Create queues, subscribe them to topics, grant rights to them.",
@@ -148,7 +148,7 @@ def public_objects() -> dict[str, list[tuple[str, str]]]:
 
 
 def anchor(heading: str) -> str:
-    """Return where a link to a heading points."""
+    """Return the anchor that a link to a heading points to."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 

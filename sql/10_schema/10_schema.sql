@@ -1,15 +1,15 @@
 -- One page for a newcomer.
 --
 -- A message is an immutable row of pgq.message. A queue receives every message that one of its
--- bindings (topic pattern, filter) accepts. What a queue still has to deliver is not a status
--- column on a million rows: it is a handful of rows that each hold a SET OF MESSAGE IDS.
+-- bindings (topic pattern, filter) accepts. The state of messages is not a status column on a
+-- million rows: a queue has a handful of rows that each hold a SET OF MESSAGE IDS.
 -- Publishing adds a set to pgq.ready, claiming moves ids from ready to pgq.lease, acknowledging
 -- subtracts them from the lease, failing moves them to pgq.scheduled or to pgq.letter.
 --
--- Laws that the code below relies on:
+-- Invariants that the code relies on:
 --   * An id of a queue is in at most one of ready, scheduled, lease, letter.
 --   * Every id inside a set is a message that exists in the log.
---   * A ready row is never updated: it is deleted, and what is left of it is inserted anew. After
+--   * A ready row is never updated: it is deleted, and the rest of it becomes a new row. After
 --     FOR UPDATE SKIP LOCKED an updated row could be newer than the statement's snapshot, and a
 --     DELETE by ctid would silently miss it; a deleted row simply vanishes.
 --   * Lock order: ready or scheduled rows, then lease rows, then everything else; rows of another

@@ -39,32 +39,32 @@ create table pgq.queue (
 comment on table pgq.queue is 'Queues and their policies. Written only by create, alter and drop.';
 comment on column pgq.queue.lane_keys is
     'Fields whose values sort messages into lanes, named as in filters. One of them may have any '
-    'number of values: # before its name says that these are hashed.';
+    'number of values: # before its name marks it as hashed.';
 comment on column pgq.queue.lanes_full is
     'The lane dictionary has reached its limit: messages with new values share the overflow lane.';
 comment on column pgq.queue.unlaned_rows is
     'Ready rows without a lane may remain from before the queue had lane keys.';
 comment on column pgq.queue.unlaned_xid is
-    'Publishers before this transaction may not know yet that the queue has lanes.';
+    'Publishing transactions before this one may not see yet that the queue has lanes.';
 comment on column pgq.queue.unlaned_rank is
     'Ready rows without a lane before this rank have been sorted into lanes.';
 comment on column pgq.queue.auto_lanes is
-    'maintain() chooses the lane keys by what filters test.';
+    'maintain() chooses the lane keys from the fields that filters test.';
 comment on column pgq.queue.lease is
-    'How long a claim holds its messages unless it says otherwise.';
+    'The lease duration of a claim that gives none.';
 comment on column pgq.queue.max_lease is
-    'How long a consumer may hold messages altogether, however often it extends the lease.';
+    'How long a consumer may hold messages in total, however often it extends the lease.';
 comment on column pgq.queue.max_attempts is 'Deliveries before a message becomes a dead letter.';
 comment on column pgq.queue.backoff is 'Delay before the first retry; doubles with every attempt.';
 comment on column pgq.queue.max_backoff is 'The longest delay before a retry.';
-comment on column pgq.queue.retention is 'How long the log keeps messages at least.';
+comment on column pgq.queue.retention is 'The log keeps messages for at least this long.';
 comment on column pgq.queue.dedup_window is
-    'How long a dedup key keeps a second message away from this queue.';
+    'How long the queue remembers a dedup key.';
 comment on column pgq.queue.dedup is
-    'What a second message with a dedup key does. keep: nothing, the first one stays. replace: it '
-    'replaces a first one that still waits. postpone: a first one that still waits is delivered at '
-    'the time of the second.';
-comment on column pgq.queue.on_expiry is 'Where messages go that expire undelivered.';
+    'The effect of a second message with the same dedup key. keep: none, the first one stays. '
+    'replace: it replaces a first one that still waits. postpone: a first one that still waits is '
+    'delivered at the time of the second.';
+comment on column pgq.queue.on_expiry is 'What becomes of messages that expire before delivery.';
 comment on column pgq.queue.on_dead is
     'A dead letter releases its ordering group, or blocks it until it is replayed or discarded.';
 comment on column pgq.queue.suggestions is
@@ -72,13 +72,13 @@ comment on column pgq.queue.suggestions is
 comment on column pgq.queue.set_size is
     'Most ids in one ready row: the granularity at which concurrent claims skip each other.';
 comment on column pgq.queue.journal is
-    'all: acknowledgements are recorded too; failures: only what went wrong.';
+    'all: the audit log records every event; failures: all but acks without a result.';
 comment on column pgq.queue.mode is 'queue: delivered by claim; archive: only kept in the log.';
 comment on column pgq.queue.paused is 'Claims return nothing while true.';
 comment on column pgq.queue.limited is
     'The queue has limits, or takes turns over its lanes: see pgq.queue_limit.';
 comment on column pgq.queue.channel is
-    'The channel on which its consumers are notified. It is random: every role can listen.';
+    'The channel that notifies its consumers. It is random, because every role can LISTEN.';
 comment on column pgq.queue.secret is
     'Signs the low watermark that a session keeps in a setting. No role but the owner can read it.';
 revoke all on table pgq.queue from public;

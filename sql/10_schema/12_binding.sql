@@ -22,18 +22,18 @@ comment on column pgq.binding.pattern is 'A topic, or AMQP words: * is one word,
 comment on column pgq.binding.regex is
     'The pattern as a regular expression; null for a plain topic.';
 comment on column pgq.binding.filter is 'The filter document; null receives everything.';
-comment on column pgq.binding.scope is 'What the compiled filter looks at.';
+comment on column pgq.binding.scope is 'The part of a message that the compiled filter reads.';
 comment on column pgq.binding.path is 'The compiled filter.';
 comment on column pgq.binding.counted is
-    'Matches are counted; not those of a queue with its own topic, which would only cost time.';
+    'Matches are counted. False for the topic of the queue''s own name: a count would cost time.';
 comment on column pgq.binding.pending is
-    'A role wants what the log has since a time or an id: maintain() adds it and starts routing.';
+    'Not routed yet: maintain() adds the messages of the log since a time or an id, and starts.';
 comment on column pgq.binding.anchors is
     'How many rows of pgq.anchor the filter needs; 0: it is tested on every message.';
 revoke all on table pgq.binding from public;
 
--- Where a filter can be found by the values of a message. A message that has none of a filter's
--- anchors cannot match it. Derived from the filters: not in dumps, maintain() makes them again.
+-- Finds filters by the values of a message. A message that has none of a filter's anchors cannot
+-- match the filter. Derived from the filters: not in dumps, maintain() rebuilds them.
 create table pgq.anchor (
     binding_id int not null,
     number     int not null,
@@ -52,13 +52,13 @@ create index anchor_field_idx on pgq.anchor (field);
 create index anchor_place_idx on pgq.anchor (place) where place is not null;
 create index anchor_area_idx on pgq.anchor using gist (area) where area is not null;
 comment on table pgq.anchor is
-    'Conditions of the filters of subscriptions, one of which every matching message meets.';
+    'Indexed conditions of subscription filters: a match meets at least one of its filter''s.';
 comment on column pgq.anchor.field is 'Hash of the topic pattern, the scope and the path.';
 comment on column pgq.anchor.kind is
     'equal, prefix (of size characters), range, text range, there, missing,
     several (the field has more than one value).';
 comment on column pgq.anchor.place is 'Hash of the field and the value; null for a range.';
-comment on column pgq.anchor.area is 'The range as x; the field as y.';
+comment on column pgq.anchor.area is 'A box: the range on the x axis, the field on the y axis.';
 revoke all on table pgq.anchor from public;
 
 -- How publishing looks up one field of the filters of a topic.
@@ -75,7 +75,7 @@ create type pgq._field as (
     missing boolean,
     several boolean
 );
-comment on type pgq._field is 'A field that filters of a topic are found by.';
+comment on type pgq._field is 'A field by which publishing finds the filters of a topic.';
 revoke all on type pgq._field from public;
 
 -- Messages and bindings that they match; both arrays run in parallel.
@@ -86,9 +86,9 @@ create type pgq._hits as (
 comment on type pgq._hits is 'Messages and bindings that they match.';
 revoke all on type pgq._hits from public;
 
--- Publishing looks up its topic here, so that it costs one index probe whatever the number of
--- patterns. Rows of an older version are ignored and swept: nothing waits for anything when a
--- binding changes. Two publishers may learn the same topic at once; either row is right.
+-- Publishing looks up its topic here: one index probe, whatever the number of patterns. Rows of an
+-- older version are ignored, and deleted without waiting for locks, so that a change of bindings
+-- blocks nobody. Two publishers may store the same topic at once; both rows are right.
 create table pgq.route (
     topic        text not null,
     version      bigint not null,
@@ -102,19 +102,19 @@ create table pgq.route (
     replacing    boolean not null default false
 );
 create index route_topic_idx on pgq.route (topic, version);
-comment on table pgq.route is 'Learnt answers to: who receives this topic?';
-comment on column pgq.route.version is 'The routing version that the answer belongs to.';
+comment on table pgq.route is 'The routing cache: the queues that receive a topic.';
+comment on column pgq.route.version is 'The routing version that the row belongs to.';
 comment on column pgq.route.queue_ids is
-    'Queues that receive every message of the topic and are not counted: all with lanes, or none.';
+    'Queues that receive every message of the topic, uncounted. All of them have lanes, or none.';
 comment on column pgq.route.binding_ids is
-    'The bindings of the other queues that receive it, but for those that are found by anchors.';
+    'The bindings of the other queues that receive it, except those that are found by anchors.';
 comment on column pgq.route.receivers is
-    'All queues that receive messages of the topic and keep the first with a dedup key, also '
-    'archives. Empty where fields are looked up.';
+    'All queues with dedup = keep that receive messages of the topic, also archives. Empty if '
+    'fields are looked up.';
 comment on column pgq.route.laned is 'The queues of queue_ids have lanes.';
 comment on column pgq.route.replacing is
-    'A queue replaces or postpones by dedup key: messages are stored whatever the others have had.';
-comment on column pgq.route.windows is 'How long a dedup key counts for each of them.';
+    'A queue replaces or postpones by dedup key: messages are stored even if other queues know it.';
+comment on column pgq.route.windows is 'The dedup window of each of the receivers.';
 comment on column pgq.route.fields is
     'Fields whose values are looked up in pgq.anchor; null: no binding is found by anchors.';
 comment on column pgq.route.patterns is
@@ -122,8 +122,8 @@ comment on column pgq.route.patterns is
 revoke all on table pgq.route from public;
 
 -- Several rows, so that changes of bindings in open transactions do not wait for each other. Every
--- change adds 1 to one of them, and transactions commit one after the other: so the sum tells which
--- changes a snapshot sees.
+-- change adds 1 to one of them, and transactions commit one after the other: so the sum identifies
+-- the changes that a snapshot sees.
 create table pgq.routing (
     stripe  int not null,
     version int not null,

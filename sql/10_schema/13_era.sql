@@ -17,7 +17,7 @@ create table pgq.era (
     archived_at timestamptz,
     constraint era_pkey primary key (slot)
 );
-comment on table pgq.era is 'What each slot of the ring holds; a slot never used has no row.';
+comment on table pgq.era is 'The era in each slot of the ring. A slot never used has no row.';
 comment on column pgq.era.emptied_at is
     'When the slot was truncated; null while it holds messages.';
 comment on column pgq.era.closed_xid is
@@ -26,8 +26,8 @@ comment on column pgq.era.copied_xid is
     'The transaction after which no unfinished message was left in the era: it can be truncated '
     'when nobody reads with an older snapshot.';
 comment on column pgq.era.messages is
-    'How many messages pgq.archive_next has given to be copied.';
-comment on column pgq.era.checksum is 'What tells whether a copy of them is faithful.';
+    'How many messages pgq.archive_next has counted for the copy.';
+comment on column pgq.era.checksum is 'The checksum of these messages, to verify a copy.';
 comment on column pgq.era.archived_at is
     'When a copy of its messages was confirmed by pgq.archived.';
 revoke all on table pgq.era from public;

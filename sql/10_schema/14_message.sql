@@ -19,12 +19,12 @@ create table pgq.message (
     deliver_at     timestamptz,
     expires_at     timestamptz,
     published_at   timestamptz not null default now(),
-    -- Who inserts tells who it is, because nobody but the owner may write here: for the trigger.
+    -- Tells the trigger which role inserts: no role but the owner may write this column.
     publisher      text default current_user
 ) partition by list (era);
 
--- Each partition has a key of its own: dump and restore need it, and the ring makes one key over
--- all of them impossible (it would have to contain the era).
+-- Each partition has its own primary key, which dump and restore need. A primary key of the whole
+-- table is impossible: it would have to contain the era.
 create table pgq.message_0 partition of pgq.message (primary key (id)) for values in (0);
 create table pgq.message_1 partition of pgq.message (primary key (id)) for values in (1);
 create table pgq.message_2 partition of pgq.message (primary key (id)) for values in (2);
@@ -37,23 +37,23 @@ create index message_2_correlation_idx on pgq.message_2 (correlation_id)
     where correlation_id is not null;
 
 comment on table pgq.message is
-    'The log. Any INSERT or COPY here is a publish: a trigger routes what was inserted.';
-comment on column pgq.message.id is 'Given in publishing order, never reused.';
+    'The log. Any INSERT or COPY here is a publish: a trigger routes the new messages.';
+comment on column pgq.message.id is 'Assigned in publishing order, never reused.';
 comment on column pgq.message.era is 'The slot of the ring that stores the message.';
-comment on column pgq.message.topic is 'What the message is about: words separated by dots.';
-comment on column pgq.message.priority is 'Higher is delivered first; 0 unless said.';
+comment on column pgq.message.topic is 'The name that it was published to: words and dots.';
+comment on column pgq.message.priority is 'Higher is delivered first; 0 by default.';
 comment on column pgq.message.headers is 'An object of scalars, for filters and lanes.';
 comment on column pgq.message.payload is 'The message itself.';
 comment on column pgq.message.sender is 'Who sent it.';
-comment on column pgq.message.recipient is 'Whom it is for; null is everybody.';
+comment on column pgq.message.recipient is 'Whom it is addressed to; null: everybody.';
 comment on column pgq.message.reply_to is 'The topic on which the sender awaits an answer.';
-comment on column pgq.message.correlation_id is 'What ties an answer to its question.';
+comment on column pgq.message.correlation_id is 'Links an answer to its question.';
 comment on column pgq.message.group_key is 'Messages of one group are delivered in order.';
 comment on column pgq.message.dedup_key is
-    'A queue gets no second message of the topic with this key within its window.';
+    'A queue with dedup = keep gets no second message of the topic with this key in its window.';
 comment on column pgq.message.deliver_at is
-    'Not before this. A moment of infinity stores the message and delivers it to nobody.';
-comment on column pgq.message.expires_at is 'Not delivered after this.';
+    'The earliest delivery time. infinity: the message is stored and never delivered.';
+comment on column pgq.message.expires_at is 'The message is not delivered after this time.';
 comment on column pgq.message.published_at is 'When the publishing transaction began.';
 comment on column pgq.message.publisher is
     'The role that published it, which the sender cannot choose; null: the owner, by a function.';

@@ -14,11 +14,11 @@ create index lane_queue_idx on pgq.lane (queue_id, lane_id);
 comment on table pgq.lane is
     'The lane dictionary: which values the ready rows of a lane share.';
 comment on column pgq.lane.lane_keys is
-    'The keys the label was made from; a lane of other keys than its queue''s can hold anything.';
+    'The keys of the label. If the queue has other keys now, the lane can hold any message.';
 comment on column pgq.lane.label is
-    'The values in order, [] for a missing or a hashed one; null: mixed values.';
+    'The values in order, [] for a missing or a hashed one; null: the overflow lane.';
 comment on column pgq.lane.document is
-    'The same as a message: what filters are tested on.';
+    'The label as a message, for testing filters.';
 comment on column pgq.lane.idle is
     'Null: in use. 0: found empty, no longer given to publishers. Else: to be removed when all '
     'transactions before this one have ended.';

@@ -24,23 +24,23 @@ create index ready_expires_idx on pgq.ready (queue_id, expires_at)
 -- Where many rows have expired, claims find the others by this index: see _past_expired.
 create index ready_lasting_idx on pgq.ready (queue_id, rank) where expires_at is null;
 comment on table pgq.ready is
-    'What can be claimed: rows that are inserted and deleted, never updated.';
+    'Messages that can be claimed. Rows are inserted and deleted, never updated.';
 comment on column pgq.ready.lane_id is
     'The lane of all ids in the row; null: the queue has no lanes.';
 comment on column pgq.ready.rank is
-    'Delivery order, ascending: priority, then what was tried before, then the lowest id.';
+    'Delivery order, ascending: priority, then redeliveries, then the lowest id.';
 comment on column pgq.ready.attempt is 'Deliveries so far.';
 comment on column pgq.ready.size is 'How many ids the set holds.';
 comment on column pgq.ready.xid is
-    'The transaction that made the row: a claim finds by it what an earlier scan could not see.';
+    'The transaction that made the row: claims find rows by it that an earlier scan did not see.';
 comment on column pgq.ready.grouped is 'The row is the head of an ordering group.';
 comment on column pgq.ready.suspect is
-    'A lease of these ids has timed out: the row is delivered without any other.';
+    'A lease of these ids has timed out: the row is delivered alone.';
 comment on column pgq.ready.hash is
-    'Hash of the value that all ids have in the hashed lane key of their lane; 0: an array or an '
-    'object on the way; null: the lane has no such key.';
+    'Hash of the value that all ids have in the hashed lane key of their lane; 0: the value is '
+    'not a scalar; null: the lane has no such key.';
 comment on column pgq.ready.unmatched_by is
     'A filter that has tested every id of the row and matches none; null: not known.';
 comment on column pgq.ready.failures is
-    'What went wrong before: an array with an object per attempt.';
+    'Earlier failures: an array with an object per attempt.';
 revoke all on table pgq.ready from public;

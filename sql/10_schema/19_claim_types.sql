@@ -15,10 +15,10 @@ create type pgq.claimed as (
     expires_at     timestamptz,
     lease_until    timestamptz
 );
-comment on type pgq.claimed is 'A message in the hands of a consumer.';
+comment on type pgq.claimed is 'A message that a consumer has claimed.';
 revoke all on type pgq.claimed from public;
 
--- A claim on its way: what the functions that take messages need to know to write its lease.
+-- A claim in progress: the data with which functions take its messages and write its lease.
 create type pgq._claim as (
     queue_id   int,
     lease_id   bigint,
@@ -32,10 +32,10 @@ create type pgq._claim as (
     permits    int8multirange,  -- for the messages of the claim; null: no such limit
     flow       int           -- leases are counted: 0 by queue, 1 by lane; null: not at all
 );
-comment on type pgq._claim is 'A claim that is being carried out.';
+comment on type pgq._claim is 'A claim in progress.';
 revoke all on type pgq._claim from public;
 
--- The lease that a fast path of claim has written: what reading its messages needs.
+-- The lease that a fast path of claim has written: the data needed to read its messages.
 create type pgq._fast_lease as (
     size    int,             -- null: nothing was taken
     attempt int,
@@ -45,9 +45,9 @@ comment on type pgq._fast_lease is 'A lease of one row that was just written.';
 revoke all on type pgq._fast_lease from public;
 
 -- The low watermark of a queue: no ready row before rank that the snapshot could see can be
--- claimed. New rows are found by their transaction, so that no claim has to walk over rows that
--- were consumed before but cannot be removed yet. The same for leases and scheduled rows, whose
--- order is that of time; rows that a long transaction commits late are found by a full scan.
+-- claimed. New rows are found by their transaction, so that no claim has to walk over consumed rows
+-- that VACUUM cannot remove yet. The same for leases and scheduled rows, which are in the order of
+-- time; rows that a long transaction commits late are found by a full scan.
 create type pgq._low as (
     rank   bigint,
     seen   pg_snapshot,
@@ -56,9 +56,9 @@ create type pgq._low as (
     tick   bigint,           -- fortieth of a second in which it was noted
     since  bigint,           -- tick in which a scan last began at the very first row
     upkeep bigint,           -- tick of the last upkeep; negative: it has moved something
-    lease  bigint,           -- no lease before this token, and
-    due    timestamptz,      -- nothing scheduled before this time, was there then
-    swept  bigint,           -- tick in which upkeep last looked at all of them
+    lease  bigint,           -- the last upkeep saw no lease before this token
+    due    timestamptz,      -- the last upkeep saw no scheduled row before this time
+    swept  bigint,           -- tick in which upkeep last read all leases and scheduled rows
     expired boolean          -- upkeep has left expired rows
 );
 comment on type pgq._low is 'How far claims have consumed a queue.';
@@ -70,12 +70,12 @@ create type pgq._late as (
     rank    bigint,          -- of the first one
     size    bigint,          -- messages in them
     suspect boolean,         -- one of them holds suspects
-    found   bigint           -- new rows that were looked at
+    found   bigint           -- new rows that were read
 );
 comment on type pgq._late is 'Rows that a low watermark does not cover.';
 revoke all on type pgq._late from public;
 
--- What comes next in a queue: late rows first, then the head.
+-- The next rows of a queue: late rows first, then the head.
 create type pgq._queue_head as (
     low     pgq._low,        -- the watermark that was noted
     late    pgq._late,
@@ -85,14 +85,14 @@ create type pgq._queue_head as (
     suspect boolean,
     places  tid[]            -- where many rows have expired: the first ones that have not
 );
-comment on type pgq._queue_head is 'The rows that come next in a queue.';
+comment on type pgq._queue_head is 'The next rows of a queue.';
 revoke all on type pgq._queue_head from public;
 
--- What a claim has taken.
+-- The result of a claim.
 create type pgq._taken as (
     lease_id bigint,         -- null: nothing
     size     int,
-    missed   tid[]           -- rows of which another transaction may leave a part
+    missed   tid[]           -- rows of which another transaction may put a part back
 );
-comment on type pgq._taken is 'What a claim has taken.';
+comment on type pgq._taken is 'The lease and the number of messages that a claim has taken.';
 revoke all on type pgq._taken from public;

@@ -32,18 +32,18 @@ create table pgq.letter (
 );
 create index letter_failed_idx on pgq.letter (queue_id, failed_at);
 comment on table pgq.letter is
-    'Whole copies of messages that failed, with why: they outlive the log and its eras. Read them '
-    'by the view pgq.dead_letter.';
+    'Full copies of messages that failed, with the reason. They stay when the log is truncated. '
+    'Read them in the view pgq.dead_letter.';
 comment on column pgq.letter.reason is
-    'processing_error: the last attempt was refused with an error; max_attempts: without one; '
-    'timeout: its lease expired; rejected: buried by its consumer; expired: never delivered '
-    'in time.';
-comment on column pgq.letter.error is 'What the last holder said.';
-comment on column pgq.letter.details is 'What the last holder said, for programs.';
+    'processing_error: the last attempt ended in a nack with an error; max_attempts: in a nack '
+    'without one; timeout: its lease expired; rejected: buried by its consumer; expired: not '
+    'delivered in time.';
+comment on column pgq.letter.error is 'The error text of the last holder.';
+comment on column pgq.letter.details is 'The details that the last holder gave, for programs.';
 comment on column pgq.letter.failures is
-    'The attempts, oldest first: when, who, how it ended.';
+    'The failed attempts and the replays, oldest first: time, holder, outcome.';
 comment on column pgq.letter.holder is 'application_name of the last holder.';
 comment on column pgq.letter.client is 'Address of the last holder; null for a local socket.';
-comment on column pgq.letter.replay_count is 'How often it was replayed and came back.';
+comment on column pgq.letter.replay_count is 'How often it was replayed and failed again.';
 comment on column pgq.letter.replayed_at is 'When it was last replayed.';
 revoke all on table pgq.letter from public;

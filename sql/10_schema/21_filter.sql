@@ -17,10 +17,10 @@ create index filter_hash_idx on pgq.filter (hash);
 create index filter_queue_idx on pgq.filter (queue_id);
 comment on table pgq.filter is 'Compiled filters, found by the hash of their document.';
 comment on column pgq.filter.queue_id is
-    'The queue that used it first: a queue may keep a limited number. Others may use it too.';
+    'The queue that used it first, and whose limit it counts for. Other queues may use it too.';
 comment on column pgq.filter.equal is
-    'The headers that it asks to be equal, if it asks for nothing else. Claims test headers @> '
-    'equal then.';
+    'The headers of a filter that only tests headers for equality: claims then test headers @> '
+    'equal. Null for other filters.';
 comment on column pgq.filter.lane_keys is 'The lane keys that it was projected to.';
 comment on column pgq.filter.lane_path is
     'The filter projected to the lane keys that are not hashed.';
@@ -29,7 +29,7 @@ comment on column pgq.filter.lane_hashes is
     'Hashes that the hashed lane key of a match can have; null: any.';
 revoke all on table pgq.filter from public;
 
--- Two claims may note a first cursor at once: either row is right, and nobody waits.
+-- Two claims may store the first cursor at once: both rows are right, and no claim waits.
 create table pgq.filter_scan (
     filter_id bigint not null,
     queue_id  int not null,
@@ -42,7 +42,7 @@ comment on table pgq.filter_scan is
     'before its rank holds a match.';
 revoke all on table pgq.filter_scan from public;
 
--- Claims append, maintain() adds up: no row is ever hot.
+-- Claims append rows and maintain() adds them up: no row is contended.
 create table pgq.filter_hit (
     filter_id bigint not null,
     queue_id  int not null,
@@ -52,25 +52,25 @@ create table pgq.filter_hit (
     used_at   timestamptz not null,
     last_at   timestamptz
 );
-comment on table pgq.filter_hit is 'How filters fare; the rows of a filter add up.';
-comment on column pgq.filter_hit.filter_id is '0: filters that are forgotten.';
-comment on column pgq.filter_hit.last_at is 'The last claim that found a match.';
+comment on table pgq.filter_hit is 'Counters of filters: the rows of a filter add up.';
+comment on column pgq.filter_hit.filter_id is '0: filters that were removed.';
+comment on column pgq.filter_hit.last_at is 'When a claim last found a match.';
 revoke all on table pgq.filter_hit from public;
 
--- What the lanes of a queue say about a filter.
+-- The lanes of a queue that can hold a match for a filter.
 create type pgq._lanes as (
     kept    int[],           -- lanes that can hold a match; null: any ready row can
     sure    int[],           -- lanes in which every message matches
     stale   int[],           -- kept lanes of other keys than the queue has now
     hashes  int[],           -- hashes that a match can have, except in stale lanes; null: any
-    by_lane boolean          -- few kept lanes, or hashes: scan each of them by itself
+    by_lane boolean          -- few kept lanes, or hashes: scan each of them separately
 );
-comment on type pgq._lanes is 'Lanes that a filter has to look at.';
+comment on type pgq._lanes is 'The lanes that can hold a match for a filter.';
 revoke all on type pgq._lanes from public;
 
--- What a scan for matches has found.
+-- The result of a scan for matches.
 create type pgq._found as (
-    among  tid[],            -- rows to look at next, instead of the queue
+    among  tid[],            -- rows to scan next, instead of the queue
     places tid[],            -- rows that hold matches
     sets   int8multirange[], -- their ids that match; null: all of them
     tested bigint,           -- messages that were tested
@@ -78,5 +78,5 @@ create type pgq._found as (
     high   bigint,           -- no match before this rank is left; null: not known
     partly bigint            -- rank of the row that holds the n-th match: the rest is not tested
 );
-comment on type pgq._found is 'What a scan for matches has found.';
+comment on type pgq._found is 'The result of a scan for matches.';
 revoke all on type pgq._found from public;

@@ -1,4 +1,4 @@
--- Keys belong to a queue: its window is its own affair, and they end with it.
+-- Keys belong to a queue: each queue has its own window, and its keys are dropped with it.
 create table pgq.dedup (
     queue_id   int not null,
     topic      text not null,
@@ -12,5 +12,5 @@ create index dedup_until_idx on pgq.dedup (until);
 comment on table pgq.dedup is
     'Dedup keys that a queue has seen within its window, and the message that won.';
 comment on column pgq.dedup.due_at is
-    'When the message is due, in a queue that replaces or postpones: a later one finds it by that.';
+    'When the message is due, in a queue that replaces or postpones: a later message finds it so.';
 revoke all on table pgq.dedup from public;

@@ -9,7 +9,7 @@ create table pgq.handled (
 create index handled_order_idx on pgq.handled (role, handler, handled_id);
 create index handled_at_idx on pgq.handled (handled_at);
 comment on table pgq.handled is
-    'Which messages a handler has seen: the newest, a ring per handler.';
+    'The messages that a handler has seen: the newest ones, a ring per handler.';
 comment on column pgq.handled.role is
-    'Whose handler it is: the role that called pgq.seen; empty: the owner.';
+    'The role of the handler, which called pgq.seen; empty: the owner.';
 revoke all on table pgq.handled from public;

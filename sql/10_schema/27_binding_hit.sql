@@ -1,4 +1,4 @@
--- Publishing appends, maintain() adds up: no row is ever hot.
+-- Publishing appends rows and maintain() adds them up: no row is contended.
 create table pgq.binding_hit (
     binding_id int not null,
     matches    bigint not null,

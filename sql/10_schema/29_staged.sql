@@ -1,5 +1,5 @@
--- Unlogged, because a crash may cost what is staged: whoever publishes it says how much there has
--- to be, and is refused when some is missing.
+-- Unlogged, because a crash may lose staged messages: the call that publishes them gives their
+-- number, and fails if some are missing.
 create unlogged table pgq.staged (
     token          uuid not null,
     position       int not null,
@@ -19,10 +19,10 @@ create unlogged table pgq.staged (
 );
 create index staged_token_idx on pgq.staged (token, position);
 comment on table pgq.staged is
-    'Messages on their way into the log, put here by INSERT or COPY: pgq.publish_staged publishes '
-    'those of the tokens that it is given, all at once; the rest is swept after a day.';
+    'Messages for a later publication, put here by INSERT or COPY: pgq.publish_staged publishes '
+    'those of the given tokens, all at once. The rest is deleted after a day.';
 comment on column pgq.staged.token is
-    'Who staged it: a new one for each attempt of each writer, so that a retry doubles nothing.';
+    'Names one attempt of one writer: with a new one for each, a retry makes no duplicates.';
 comment on column pgq.staged.position is 'The order within a token.';
 revoke all on table pgq.staged from public;
 
@@ -36,10 +36,10 @@ create table pgq.writer (
     constraint writer_pkey primary key (writer)
 ) with (fillfactor = 50);
 comment on table pgq.writer is
-    'The last epoch that each named writer has published: the same one again does nothing.';
+    'The last epoch that each named writer has published: to publish it again does nothing.';
 comment on column pgq.writer.size is 'How many messages that epoch had.';
 comment on column pgq.writer.query is
-    'The query whose checkpoint counts the epochs: another one is refused.';
+    'The query whose checkpoint numbers the epochs: another query is refused.';
 comment on column pgq.writer.role is
-    'The role that has published it: no other one may use the name, but the owner.';
+    'The role that publishes under the name: no other role may use it, except the owner.';
 revoke all on table pgq.writer from public;

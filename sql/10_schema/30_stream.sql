@@ -10,18 +10,18 @@ create table pgq.stream (
     constraint stream_pkey primary key (queue_id, consumer)
 ) with (fillfactor = 50);
 comment on table pgq.stream is
-    'Consumers that work in numbered batches, each a named claim: what the checkpoint of a stream '
-    'refers to.';
+    'Consumers that work in numbered batches, each a named claim. The checkpoint of a stream '
+    'refers to these numbers.';
 comment on column pgq.stream.batch is 'The last batch that is finished; its messages are done.';
-comment on column pgq.stream.owner is 'The process that has the name now; null: none.';
+comment on column pgq.stream.owner is 'The process that owns the name now; null: none.';
 comment on column pgq.stream.until is
-    'An owner that is not heard of until then has lost the name.';
+    'The owner loses the name at this time unless it renews it.';
 comment on column pgq.stream.stream_id is
-    'Tells this consumer from one of the same name that was there before, or is elsewhere.';
+    'Distinguishes this consumer from an earlier one of the same name, or one elsewhere.';
 comment on column pgq.stream.query is
-    'The query whose checkpoint counts the batches: pgq.stream_bind refuses another one.';
+    'The query whose checkpoint numbers the batches: pgq.stream_bind refuses another query.';
 comment on column pgq.stream.committed is
-    'The last batch that pgq.commit_batch has finished, in one transaction with what came of it.';
+    'The last batch that pgq.commit_batch has finished, in one transaction with its results.';
 revoke all on table pgq.stream from public;
 
 create table pgq.lineage (
@@ -37,11 +37,11 @@ create table pgq.lineage (
 );
 create index lineage_batch_idx on pgq.lineage (queue_id, consumer, batch);
 comment on table pgq.lineage is
-    'Who has read the last batches of each stream, and what was committed with them.';
+    'The readers of the last batches of each stream, and what was committed with them.';
 comment on column pgq.lineage.reader is
     'The execution of an engine that reads the batch, such as query, run and batch of Spark.';
 comment on column pgq.lineage.size is 'How many messages the batch held when it was read.';
 comment on column pgq.lineage.committed_at is
     'When pgq.commit_batch finished it; null: it was not finished that way.';
-comment on column pgq.lineage.wrote is 'How many rows went where, as the writer says.';
+comment on column pgq.lineage.wrote is 'How many rows went where, as the writer reports.';
 revoke all on table pgq.lineage from public;

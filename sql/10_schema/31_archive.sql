@@ -4,14 +4,14 @@ create table pgq.archive (
     until timestamptz
 );
 comment on table pgq.archive is
-    'One row while somebody archives the log: an era that has not been archived is kept for this '
-    'long beyond its retention. No row: eras wait for nobody.';
+    'One row while the log is archived: an era that has not been archived is kept for this long '
+    'beyond its retention. No row: eras do not wait for an archive.';
 comment on column pgq.archive.owner is 'The process that archives now; null: none.';
 comment on column pgq.archive.until is
-    'An owner that is not heard of until then has lost its place to the next one.';
+    'The owner loses its place at this time unless it renews it.';
 revoke all on table pgq.archive from public;
 
--- A copy that failed half way stays where it is; only the last attempt can be confirmed. So no
+-- A copy that failed halfway stays where it is. Only the last attempt can be confirmed, so no
 -- attempt has to overwrite another one.
 create table pgq.archive_copy (
     era     bigint not null,
@@ -21,7 +21,7 @@ create table pgq.archive_copy (
 );
 comment on table pgq.archive_copy is 'The copies of the eras that are still in the log.';
 comment on column pgq.archive_copy.copy_id is
-    'Tells the copies of this era from those of other databases.';
+    'Distinguishes the copies of this era from those of other databases.';
 comment on column pgq.archive_copy.attempt is
     'The last attempt to copy the era, which is the only one that can be confirmed.';
 revoke all on table pgq.archive_copy from public;
@@ -39,12 +39,12 @@ create table pgq.archive_era (
     constraint archive_era_pkey primary key (era)
 );
 comment on table pgq.archive_era is
-    'Every era whose copy was confirmed, and where it is: with the live log, all messages that '
-    'were ever published since the archive began.';
+    'Every era whose copy was confirmed, and where the copy is. Together with the live log these '
+    'are all messages that were published since the archive began.';
 comment on column pgq.archive_era.low is 'The smallest id in the copy; null: it is empty.';
 comment on column pgq.archive_era.high is 'The largest id in the copy.';
 comment on column pgq.archive_era.old is
     'The ids in the copy that are not larger than all ids of the eras before: only these can be in '
     'another copy too.';
-comment on column pgq.archive_era.path is 'Where the copy is, as who made it says.';
+comment on column pgq.archive_era.path is 'Where the copy is, as its maker reports.';
 revoke all on table pgq.archive_era from public;

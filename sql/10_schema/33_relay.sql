@@ -9,10 +9,10 @@ create table pgq.relay (
     constraint relay_circuit_known check (circuit in ('closed', 'open', 'half-open'))
 ) with (fillfactor = 50);
 comment on table pgq.relay is
-    'What relays say of their destinations; the stream of the same name says whether they live.';
+    'What relays report of their destinations. The stream of the same name shows if they live.';
 comment on column pgq.relay.circuit is
-    'closed: messages flow; open: the destination is left alone for a while; half-open: it is '
+    'closed: messages flow; open: nothing is sent to the destination for a while; half-open: it is '
     'being tried.';
-comment on column pgq.relay.error is 'Why the last sending failed; null: it did not.';
-comment on column pgq.relay.changed_at is 'Since when the circuit is what it is.';
+comment on column pgq.relay.error is 'Why the last send failed; null: it did not.';
+comment on column pgq.relay.changed_at is 'When the circuit changed to this state.';
 revoke all on table pgq.relay from public;

@@ -13,13 +13,13 @@ create table pgq.maintenance (
 insert into pgq.maintenance values (null);
 comment on table pgq.maintenance is 'One row: when pgq.maintain() last ran; null: never.';
 comment on column pgq.maintenance.routed_at is
-    'Transactions that began later know the bindings of routing_version: pgq.check() relies on it.';
+    'Transactions that began later see the bindings of routing_version: pgq.check() relies on it.';
 comment on column pgq.maintenance.counted_at is
-    'When what had happened was last added to pgq.traffic; null: never.';
+    'When events were last counted for pgq.traffic; null: never.';
 comment on column pgq.maintenance.counted_seen is
-    'The snapshot that it was counted with: what that could not see is not counted yet.';
+    'The snapshot of that count: events that it could not see are not counted yet.';
 comment on column pgq.maintenance.counted_by is
-    'The transaction that counted: what it did itself is not counted yet.';
+    'The transaction of that count: its own events are not counted yet.';
 comment on column pgq.maintenance.before_id is
     'The last id, and the pages of the journal''s slots, one count earlier: transactions that '
     'began since then may have committed after the last count.';

@@ -1,4 +1,4 @@
--- What an operator's call is about: messages of a queue that wait.
+-- The waiting messages of a queue that an operator's call selects.
 create type pgq._selection as (
     queue_id  int,
     ids       int8multirange, -- only these; null: any
@@ -9,10 +9,10 @@ create type pgq._selection as (
     tested    boolean,        -- messages have to be read to be selected
     now       timestamptz
 );
-comment on type pgq._selection is 'The messages that a call of an operator is about.';
+comment on type pgq._selection is 'The messages that an operator''s call selects.';
 revoke all on type pgq._selection from public;
 
--- Messages that were taken out of where they waited.
+-- Waiting messages that were taken out of a queue.
 create type pgq._withdrawn as (
     due_at   timestamptz,     -- -infinity: they were ready; null: they wait, as published
     attempt  int,
@@ -21,5 +21,5 @@ create type pgq._withdrawn as (
     size     int,
     ids      int8multirange
 );
-comment on type pgq._withdrawn is 'Messages that were taken out of where they waited.';
+comment on type pgq._withdrawn is 'Waiting messages that were taken out of a queue.';
 revoke all on type pgq._withdrawn from public;

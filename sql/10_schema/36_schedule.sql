@@ -22,22 +22,22 @@ create table pgq.schedule (
 ) with (fillfactor = 50);
 create index schedule_next_idx on pgq.schedule (next_at);
 comment on table pgq.schedule is
-    'Messages that are published at regular times, by whoever claims or maintains.';
+    'Messages that are published at regular times, by claims and by maintain().';
 comment on column pgq.schedule.cron is 'Five fields: minute, hour, day, month, weekday.';
 comment on column pgq.schedule.every is 'Or: the time between two runs, counted from started_at.';
 comment on column pgq.schedule.time_zone is 'The zone of cron, and of the days of every.';
 comment on column pgq.schedule.missed is
-    'Runs that nobody was there to carry out: skip them, run one for all of them, or all.';
+    'Runs that were not carried out in time: skip them, run one for all of them, or all.';
 comment on column pgq.schedule.role is
     'The role with whose rights the messages are published; null: the owner.';
-comment on column pgq.schedule.started_at is 'Runs are counted from here.';
+comment on column pgq.schedule.started_at is 'Runs are counted from this time.';
 comment on column pgq.schedule.next_at is 'The next run; null: paused.';
 comment on column pgq.schedule.last_at is 'When it last ran; null: never.';
 comment on column pgq.schedule.last_id is 'The message of the last run.';
 comment on column pgq.schedule.error is 'Why the last run failed; null: it did not.';
 revoke all on table pgq.schedule from public;
 
--- A cron expression that has been read. A field that begins with * does not choose the day.
+-- A parsed cron expression. A field that begins with * does not choose the day.
 create type pgq._cron as (
     minutes  int[],
     hours    int[],
@@ -46,5 +46,5 @@ create type pgq._cron as (
     weekdays int[],
     either   boolean         -- days and weekdays are both chosen: one of them is enough
 );
-comment on type pgq._cron is 'A cron expression that has been read.';
+comment on type pgq._cron is 'A parsed cron expression.';
 revoke all on type pgq._cron from public;

@@ -14,7 +14,7 @@ create table pgq.queue_limit (
         on delete cascade
 );
 comment on table pgq.queue_limit is
-    'How much of a queue may be under way: a row for each queue that has limits.';
+    'The limits on what may be claimed: a row for each queue that has limits.';
 comment on column pgq.queue_limit.max_leased is 'The most messages that are leased at a time.';
 comment on column pgq.queue_limit.rate is 'The most messages per interval, such as 100/min.';
 comment on column pgq.queue_limit.burst is
@@ -27,9 +27,9 @@ comment on column pgq.queue_limit.step is 'Seconds per message, from the rate.';
 comment on column pgq.queue_limit.lane_step is 'Seconds per message of a lane.';
 revoke all on table pgq.queue_limit from public;
 
--- What a rate limit needs to remember is one moment: when the bucket will be full of tokens again.
--- A bucket is written by moving its row to a later moment, and read from the end of the index, so
--- that old versions that cannot be removed yet cost nothing. The row of 1970 stays: claims lock it.
+-- A rate limit stores only one time: when its bucket will be full of tokens again. Spending tokens
+-- moves the row to a later time, and claims read from the end of the index: old row versions that
+-- VACUUM cannot remove yet cost nothing. The row of 1970 stays: claims lock it.
 create table pgq.flow (
     queue_id int not null,
     lane     bigint not null,
@@ -37,11 +37,11 @@ create table pgq.flow (
     constraint flow_pkey primary key (queue_id, lane, full_at)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 comment on table pgq.flow is
-    'The token buckets of limited queues and of their lanes, and what their claims lock.';
+    'The token buckets of limited queues and of their lanes, and the rows that their claims lock.';
 comment on column pgq.flow.lane is
     '16 to 31: the shards of the whole queue; else the hash of a lane''s label.';
 comment on column pgq.flow.full_at is
-    'When all tokens are there again; a row of 1970: what claims lock.';
+    'When the bucket is full again; 1970: the row that claims lock.';
 revoke all on table pgq.flow from public;
 
 -- The first row of a lane.
@@ -57,13 +57,13 @@ create type pgq._head as (
 comment on type pgq._head is 'The first row of a lane.';
 revoke all on type pgq._head from public;
 
--- What the limits of a queue leave to a claim.
+-- The part of a queue's limits that a claim may use.
 create type pgq._budget as (
     n       int,             -- messages
-    shards  int[],           -- the shards that it has locked
-    permits int8multirange,  -- the permits in them that nobody has; null: no such limit
+    shards  int[],           -- the shards that the claim has locked
+    permits int8multirange,  -- the free permits in them; null: no such limit
     full_at timestamptz[],   -- their token buckets
     tokens  int[]
 );
-comment on type pgq._budget is 'What limits leave to a claim.';
+comment on type pgq._budget is 'The part of a queue''s limits that a claim may use.';
 revoke all on type pgq._budget from public;

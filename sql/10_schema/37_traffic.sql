@@ -8,7 +8,7 @@ create table pgq.traffic (
     constraint traffic_pkey primary key (queue_id, minute, event)
 ) with (fillfactor = 80);
 comment on table pgq.traffic is
-    'How many messages came, were done and failed in each minute of the last hours.';
+    'How many messages were received, done and failed in each minute of the last hours.';
 comment on column pgq.traffic.event is
     'in: received; ack and the other events of pgq.journal; ready, dead: how many there were at '
     'the last count in that minute.';

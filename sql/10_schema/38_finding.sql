@@ -4,7 +4,7 @@ create type pgq._finding as (
     finding  text,           -- its name, for programs
     since    timestamptz,    -- null: not known
     detail   text,
-    cure     text            -- a statement, if there is one that cures it
+    cure     text            -- a statement that fixes it, if there is one
 );
-comment on type pgq._finding is 'Something that somebody should look at.';
+comment on type pgq._finding is 'A problem that an operator should look at.';
 revoke all on type pgq._finding from public;

@@ -5,5 +5,5 @@ create table pgq.result_waiter (
     constraint result_waiter_pkey primary key (message_id, waiter)
 ) with (fillfactor = 50);
 comment on table pgq.result_waiter is
-    'Who waits for the end of a message: finishing, burying or cancelling it notifies them.';
+    'Sessions that wait for the end of a message: finishing, burying or cancelling notifies them.';
 revoke all on table pgq.result_waiter from public;

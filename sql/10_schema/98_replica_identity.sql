@@ -1,4 +1,4 @@
--- What tells rows apart for logical replication, where no primary key does. Without it a
+-- The replica identity, for logical replication, of tables without a primary key. Without it a
 -- publication FOR ALL TABLES makes PostgreSQL refuse every UPDATE and DELETE. It costs nothing
 -- unless wal_level is logical; then the old row is written to the WAL.
 alter table pgq.lease replica identity using index lease_id_idx;

@@ -1,4 +1,4 @@
--- What pg_dump has to carry: all state, but no caches (routes, compiled filters, anchors).
+-- pg_dump saves all state, but no caches (routes, compiled filters, anchors).
 select pg_catalog.pg_extension_config_dump('pgq.queue', '');
 select pg_catalog.pg_extension_config_dump('pgq.queue_queue_id_seq', '');
 select pg_catalog.pg_extension_config_dump('pgq.binding', '');
@@ -43,6 +43,6 @@ select pg_catalog.pg_extension_config_dump('pgq.queue_limit', '');
 select pg_catalog.pg_extension_config_dump('pgq.flow', '');
 select pg_catalog.pg_extension_config_dump('pgq.schedule',
     'where role is null or exists (select from pg_catalog.pg_roles r where r.oid = role)');
--- Not the rights of roles that are gone: their numbers may be those of others elsewhere.
+-- Not the rights of dropped roles: elsewhere their oids may be those of other roles.
 select pg_catalog.pg_extension_config_dump('pgq.queue_right',
     'where exists (select from pg_catalog.pg_roles r where r.oid = role)');

@@ -1,4 +1,4 @@
--- AMQP topic pattern -> anchored regular expression; QU004 for a pattern that no topic can mean.
+-- AMQP topic pattern -> anchored regular expression; QU004 for an invalid pattern.
 create or replace function pgq._topic_regex(pattern text)
 returns text
 language plpgsql immutable strict parallel safe
@@ -23,7 +23,7 @@ begin
                 || left(to_json(pattern)::text, 80),
                 'Write * for one word or # for any number of words: orders.*, orders.#');
         end if;
-        -- a # directly after a # adds nothing; a # in front carries its dot behind it
+        -- a # directly after a # adds nothing; a # in front includes the dot after it
         if v_word = '#' then
             v_regex := v_regex || case
                 when v_last is null then E'(?:[^.]+\\.)*'

@@ -1,4 +1,4 @@
--- Does a topic match an AMQP pattern? The one meaning of wildcards: subscriptions use it too.
+-- Whether a topic matches an AMQP pattern. Subscriptions use the same definition of wildcards.
 create or replace function pgq.matches_topic(pattern text, topic text)
 returns boolean
 language sql immutable strict parallel safe security definer

@@ -1,5 +1,5 @@
--- The text operators of a long list that are right beyond doubt, as leaves: one statement for all
--- of them takes a tenth of the time. Any other is left to pgq._filter_parse_alternative.
+-- The text operators of a long list that are surely valid, as leaves: one statement for all of them
+-- takes a tenth of the time. Others are left to pgq._filter_parse_alternative.
 create or replace function pgq._filter_parse_texts(list jsonb, scope text, path text[])
 returns jsonb[]
 language plpgsql immutable parallel safe
@@ -26,4 +26,4 @@ begin
 end
 $$;
 comment on function pgq._filter_parse_texts(jsonb, text, text[]) is
-    'The leaves of those text operators of a list that need no closer look.';
+    'The leaves of the text operators of a list that are surely valid.';

@@ -1,4 +1,4 @@
--- How many characters a regular expression has, with the copies that its bounds make of its parts.
+-- The length of a regular expression with its bounds expanded: a bound copies a part of it.
 create or replace function pgq._filter_copies(pattern text) returns numeric
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
@@ -8,7 +8,7 @@ declare
     v_copies numeric := length(pattern)::numeric;
     v_match text[];
 begin
-    -- a bound copies what stands before it; after a group, everything that may be in the group
+    -- a bound copies the atom before it; after a group, everything that may be in the group
     for v_match in select regexp_matches(pattern, v_bounds, 'g') loop
         if v_match[1] = '' then
             v_copies := v_copies + coalesce(nullif(v_match[3], ''), v_match[2])::numeric;
@@ -24,7 +24,7 @@ begin
 end
 $$;
 comment on function pgq._filter_copies(text) is
-    'The length of a regular expression with what its bounds repeat.';
+    'The length of a regular expression with its bounds expanded.';
 
 -- Refuses a regular expression that PostgreSQL would take long to compile or to run.
 create or replace function pgq._filter_check_regex(pattern text, at text)

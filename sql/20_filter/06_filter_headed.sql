@@ -1,7 +1,7 @@
 -- The current item (@), a string, matches one of these patterns, which are sorted by the plain text
--- that they begin with. Those with similar beginnings are one regular expression, and comparisons
--- find the only one to try: the time for a regular expression grows with its length, even where the
--- first character decides.
+-- that they begin with. Patterns with similar beginnings share one regular expression, and
+-- comparisons select the one to try: the time for a regular expression grows with its length, even
+-- where the first character decides.
 create or replace function pgq._filter_headed(heads text[], regexes text[])
 returns text
 language plpgsql immutable strict parallel safe
@@ -14,7 +14,7 @@ declare
     v_regex text;
     v_condition text;
 begin
-    -- never between a head and another that starts with it: a text may start with both
+    -- never split between a head and another that starts with it: a text may start with both
     for i in 2 .. cardinality(heads) loop
         if not starts_with(heads[i], v_family) then
             v_family := heads[i];

@@ -1,4 +1,4 @@
--- The key after the first ones that all fields of a policy share, if each of them lies below it.
+-- The key after the first skip ones that all fields of a policy lie below; null: there is none.
 create or replace function pgq._filter_policy_head(tree jsonb, skip int)
 returns text
 language plpgsql immutable strict parallel safe

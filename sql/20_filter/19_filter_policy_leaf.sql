@@ -15,4 +15,4 @@ begin
 end
 $$;
 comment on function pgq._filter_policy_leaf(jsonb, int) is
-    'A leaf of a policy as seen from some steps below.';
+    'A leaf of a policy without the first keys of its path.';

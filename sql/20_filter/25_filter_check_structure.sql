@@ -1,5 +1,5 @@
--- Refuses an array or object operand that is too large or too deep to be compared; else the number
--- of values in it.
+-- Refuses an array or object operand that is too large or too deep to be compared. Returns the
+-- number of values in it.
 create or replace function pgq._filter_check_structure(operand jsonb, at text)
 returns int
 language plpgsql immutable parallel safe

@@ -1,4 +1,4 @@
--- Refuses the operand of cidr that is no network.
+-- Refuses an operand of cidr that is not a network.
 create or replace function pgq._filter_check_cidr(operand jsonb, at text)
 returns void
 language plpgsql immutable parallel unsafe
@@ -24,4 +24,4 @@ begin
 end
 $$;
 comment on function pgq._filter_check_cidr(jsonb, text) is
-    'Validates the operand of cidr; QU004 if it is no network.';
+    'Validates the operand of cidr; QU004 if it is not a network.';

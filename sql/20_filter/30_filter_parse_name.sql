@@ -1,4 +1,4 @@
--- A field name as {scope, key, key, ...}; inside a block names are relative to it.
+-- A field name as {scope, key, key, ...}; inside a block, names are relative to the block.
 create or replace function pgq._filter_parse_name(
     name text, scope text, prefix text[], at text)
 returns text[]

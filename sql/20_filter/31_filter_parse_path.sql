@@ -1,4 +1,4 @@
--- The operand of $path as {scope, key, key, ...}; inside a block it is relative to it.
+-- The operand of $path as {scope, key, key, ...}; inside a block, it is relative to the block.
 create or replace function pgq._filter_parse_path(
     operand jsonb, scope text, prefix text[], at text)
 returns text[]

@@ -1,4 +1,4 @@
--- The operand of anything-but -> what the value must not be, and the nodes it counts for.
+-- The operand of anything-but -> the tree of excluded values, and how many nodes it counts as.
 create or replace function pgq._filter_anything_but(
     operand jsonb, scope text, path text[], at text, out tree jsonb, out nodes int)
 language plpgsql immutable parallel unsafe

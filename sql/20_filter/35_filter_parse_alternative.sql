@@ -1,5 +1,5 @@
--- One operator object of a list, as SNS and EventBridge spell it -> tree, and the nodes it counts
--- for but for the patterns, which count together.
+-- One operator object of a list, as SNS and EventBridge spell it -> tree, and how many nodes it
+-- counts as, without patterns, which are counted together.
 create or replace function pgq._filter_parse_alternative(
     alternative jsonb, scope text, path text[], at text, out tree jsonb, out nodes int)
 language plpgsql immutable parallel unsafe
@@ -50,7 +50,7 @@ begin
         when 'numeric' then
             tree := pgq._filter_numeric(v_operand, scope, path, v_at);
         when 'anything-but' then
-            -- a header is looked at as a field of the payload is: null is not a missing field
+            -- a header is tested like a field of the payload: null is not a missing field
             select 3 + b.nodes, case scope
                 when 'item' then pgq._filter_negate(b.tree)
                 when 'msg' then pgq._filter_unless(scope, path, b.tree)

@@ -1,5 +1,5 @@
--- A list of alternatives, as SNS and EventBridge mean it. What it asks of a header or of msg is a
--- tree; what it asks of the payload is a policy, because lists of one filter belong together.
+-- A list of alternatives, as SNS and EventBridge define it. Tests of a header or of msg become a
+-- tree, tests of the payload a policy, because pgq._filter_policy combines the lists of a filter.
 create or replace function pgq._filter_parse_list(
     list jsonb, scope text, path text[], at text,
     out tree jsonb, out policy jsonb, out nodes int)

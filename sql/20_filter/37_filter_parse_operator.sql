@@ -1,4 +1,4 @@
--- One $operator of one field -> tree, and the nodes it counts for.
+-- One $operator of one field -> tree, and how many nodes it counts as.
 create or replace function pgq._filter_parse_operator(
     operator text, operand jsonb, options jsonb, scope text, path text[], at text, depth int,
     out tree jsonb, out nodes int)

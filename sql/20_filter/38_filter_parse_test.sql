@@ -1,5 +1,5 @@
--- What is asked of one field: a value, a list of alternatives, operators, or fields below it.
--- policy is the part that belongs together with other lists: pgq._filter_policy makes it a tree.
+-- The test of one field -> tree: a value, a list of alternatives, operators, or fields below it.
+-- policy is the part that is combined with other lists: pgq._filter_policy makes it a tree.
 create or replace function pgq._filter_parse_test(
     test jsonb, scope text, path text[], at text, depth int,
     out tree jsonb, out policy jsonb, out nodes int)

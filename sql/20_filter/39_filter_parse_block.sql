@@ -1,6 +1,6 @@
--- A filter, a scope block or the fields below a field -> tree; scope is NULL where names are whole.
--- policy is what its lists ask of the payload: the caller joins it with other lists, or makes it a
--- tree by pgq._filter_policy.
+-- A filter, a scope block or the fields below a field -> tree; scope is NULL if names contain it.
+-- policy holds the tests of its lists on the payload: the caller joins it with other lists, or
+-- makes it a tree by pgq._filter_policy.
 create or replace function pgq._filter_parse_block(
     block jsonb, scope text, prefix text[], at text, depth int,
     out tree jsonb, out policy jsonb, out nodes int)

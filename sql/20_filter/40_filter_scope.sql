@@ -1,5 +1,5 @@
--- Which part of a message a tree looks at: headers, payload, content for both, or message if the
--- message's own fields are needed too: those cost the most to prepare.
+-- Which part of a message a tree reads: headers, payload, content for both, or message if the
+-- message's own fields are needed too, which cost the most to prepare.
 create or replace function pgq._filter_scope(tree jsonb)
 returns text
 language plpgsql immutable strict parallel safe
@@ -28,4 +28,4 @@ begin
 end
 $$;
 comment on function pgq._filter_scope(jsonb) is
-    'The part of a message that a syntax tree looks at: headers, payload, content, message.';
+    'The part of a message that a syntax tree reads: headers, payload, content, message.';

@@ -1,5 +1,5 @@
 -- The item equals this JSON value. Each type is checked before its parts, because lax mode would
--- otherwise look into arrays; .type() and .size() never do.
+-- otherwise unwrap arrays; .type() and .size() never do.
 create or replace function pgq._filter_equal(item text, value jsonb)
 returns text
 language plpgsql immutable strict parallel safe

@@ -11,7 +11,7 @@ begin
         when 'object' then pgq._filter_join('&&', v_condition
             || array(select pgq._filter_contain(item || '.' || to_json(m.key)::text, m.value)
                 from jsonb_each(value) as m))
-        -- a filter on an array looks at its elements, and no deeper
+        -- a filter on an array tests its elements, and no deeper
         when 'array' then pgq._filter_join('&&', v_condition
             || array(select format('exists(%s ? (%s))', item, pgq._filter_contain('@', e.value))
                 from jsonb_array_elements(value) with ordinality as e (value, position)

@@ -1,5 +1,5 @@
 -- The current item (@) is one of these literals, or starts with one of them: a binary search. The
--- literals are sorted as jsonpath sorts; of those to start with, none starts with another.
+-- literals are sorted as jsonpath sorts. Of literals to start with, none may start with another.
 create or replace function pgq._filter_search(literals text[], operator text default '==')
 returns text
 language plpgsql immutable strict parallel safe

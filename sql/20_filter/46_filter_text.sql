@@ -1,4 +1,4 @@
--- What follows the item in a text predicate: the cheapest form that means the same.
+-- A text predicate without the item in front of it: the cheapest equivalent form.
 create or replace function pgq._filter_text(operator text, pattern text)
 returns text
 language plpgsql immutable strict parallel safe

@@ -1,5 +1,5 @@
 -- The condition of a leaf on one item: true or false, never unknown. The type is checked first, or
--- lax mode would look into arrays.
+-- lax mode would unwrap arrays.
 create or replace function pgq._filter_item(operator text, value jsonb, item text)
 returns text
 language plpgsql immutable parallel safe
@@ -46,7 +46,7 @@ begin
             v_type := 'number';
             v_condition := format('%s %% %s == %s', item, value -> 0, value -> 1);
         when 'patterns' then
-            -- the item is @ itself: several patterns stand in a list, which asks one item
+            -- the item is @ itself: several patterns come from a list, which tests one item
             v_condition := pgq._filter_any_text(value);
         else
             v_condition := item || pgq._filter_text(operator, value #>> '{}');

@@ -1,4 +1,4 @@
--- The condition of a leaf: which items its path means, and how the test is asked of them.
+-- The condition of a leaf: which items its path selects, and how they are tested.
 -- root is the part of the message that $ stands for, or item for @.
 create or replace function pgq._filter_leaf(leaf jsonb, root text)
 returns text
@@ -27,8 +27,8 @@ begin
     if v_parent is null then
         return pgq._filter_item(v_operator, v_value, v_path);
     end if;
-    -- any element will do; a bare comparison looks into an array, one level deep, but may be
-    -- unknown, which no complement inside an item could settle
+    -- one element is enough; a bare comparison unwraps an array, one level deep, but may be
+    -- unknown: inside an item the complement of unknown stays unknown
     case
         when root <> 'item' and v_operator = 'eq'
                 and jsonb_typeof(v_value) not in ('array', 'object') then

@@ -1,6 +1,6 @@
--- The condition of a tree. Unknown counts as false: and / or keep that, only a complement must
--- settle it first, which is what exists(true ? (...)) does. That would hide the item that @ means,
--- so conditions on an item are written to be never unknown.
+-- The condition of a tree. Unknown counts as false. and / or preserve that; before a complement,
+-- exists(true ? (...)) turns unknown into false. Inside it @ is no longer the item, so conditions
+-- on an item are written such that they are never unknown.
 create or replace function pgq._filter_condition(tree jsonb, root text)
 returns text
 language plpgsql immutable parallel safe
@@ -8,7 +8,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     return case
-        -- a constant that jsonpath accepts where a condition must stand
+        -- a constant that jsonpath accepts where it needs a condition
         when tree = 'true' then '(1 == 1)'
         when tree = 'false' then '(1 == 0)'
         when tree ->> 'op' = 'not' then format(

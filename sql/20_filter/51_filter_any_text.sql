@@ -1,6 +1,6 @@
 -- The current item (@), a string, passes any of these text tests: [[operator, pattern], ...].
--- Prefixes and whole texts are searched; the others become one regular expression, two if some
--- ignore case, and up to eight more for many that begin with plain text.
+-- Prefixes and whole texts use a binary search; the others become one regular expression, two if
+-- some ignore case, and up to eight more for many that begin with plain text.
 create or replace function pgq._filter_any_text(tests jsonb)
 returns text
 language plpgsql immutable strict parallel safe
@@ -41,7 +41,7 @@ begin
         where not pgq._filter_is_regex(t.test ->> 0, t.test ->> 1)
             and (t.test ->> 0 = 'prefix' or right(t.test ->> 1, 1) in ('*', '%'))
     ) as p (prefix);
-    -- a prefix of a prefix says it all
+    -- a prefix makes longer prefixes that start with it superfluous
     foreach v_text in array coalesce(v_prefixes, '{}') loop
         if starts_with(v_text, v_last) is not true then
             v_last := v_text;

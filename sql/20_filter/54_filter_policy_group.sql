@@ -1,5 +1,5 @@
--- Conditions on fields below one key: where one of them needs a field, all of them ask the same
--- element of an array. Conditions that only ask for missing fields look at all elements.
+-- Conditions on fields below one key: if one of them needs a field, all of them test the same
+-- element of an array. Conditions that only test for missing fields apply to all elements.
 create or replace function pgq._filter_policy_group(
     key text, conditions jsonb[], scope text, skip int)
 returns jsonb

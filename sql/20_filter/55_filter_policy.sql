@@ -1,6 +1,6 @@
--- The lists of one filter as SNS and EventBridge mean them: conditions on fields below an array
--- hold for the same element of it. Takes a tree of op any over whole paths; what it gives is
--- relative to the element that skip keys lead to.
+-- The lists of one filter as SNS and EventBridge define them: conditions on fields below an array
+-- hold for the same element of it. Takes a tree of op any over whole paths. The result is relative
+-- to the element that the first skip keys lead to.
 create or replace function pgq._filter_policy(policy jsonb, scope text, skip int default 0)
 returns jsonb
 language plpgsql immutable strict parallel safe

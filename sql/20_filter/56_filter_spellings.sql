@@ -1,7 +1,7 @@
 -- The jsonpath steps of a path as SNS and EventBridge walk it: through arrays in arrays, four
 -- levels deep, and through keys that hold a dot, because {"a.b": 1} is {"a": {"b": 1}} for them.
--- A path of n keys has 2^(n - 1) spellings; plain asks for the first, and a path of more than four
--- keys has no other.
+-- A path of n keys has 2^(n - 1) spellings; plain returns only the first, and a path of more than
+-- four keys has no other.
 create or replace function pgq._filter_spellings(path jsonb, plain boolean)
 returns text[]
 language plpgsql immutable strict parallel safe

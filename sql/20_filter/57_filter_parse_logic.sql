@@ -1,5 +1,5 @@
 -- $and, $or, $nor or $not of filters -> tree. Only an $or of nothing but policies stays a policy:
--- $and, $nor and $not take each filter for itself, as it would be without the others.
+-- $and, $nor and $not evaluate each filter separately, as if it were alone.
 create or replace function pgq._filter_parse_logic(
     operator text, operand jsonb, scope text, prefix text[], at text, depth int,
     out tree jsonb, out policy jsonb, out nodes int)

@@ -14,8 +14,8 @@ begin
         when leaf ->> 'op' = 'each' then
             v_test := format(' ? (%s)', pgq._filter_condition(v_value, 'item'));
         when base <> '@' and v_operator = 'eq' then
-            -- a comparison looks at each item by itself; it may be unknown, which is false at the
-            -- root, but an item cannot settle it
+            -- a comparison tests each item separately; it may be unknown, which counts as false at
+            -- the root, but not inside an item
             v_test := format(' == %s', v_value -> 'value');
         when base <> '@' and v_operator in ('prefix', 'suffix', 'wildcard', 'ieq', 'ilike', 'cidr')
         then

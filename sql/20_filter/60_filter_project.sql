@@ -1,5 +1,5 @@
--- Projects a filter to these fields: what fails the result cannot match the tree. final says that
--- nothing was given up, so that whatever passes it does match.
+-- Projects a filter to these fields: a message that fails the result cannot match the tree. final:
+-- no condition was dropped, so that a message that passes the result does match.
 create or replace function pgq._filter_project(
     inout tree jsonb, keys text[], negated boolean default false, prefix text default null,
     out final boolean)
@@ -28,7 +28,7 @@ begin
         tree := pgq._filter_combine(
             case when negated = (v_operator = 'and') then 'or' else 'and' end, v_parts);
     elsif v_operator = 'each' then
-        -- Conditions on one object. Their complement is only known if nothing is given up.
+        -- Conditions on one object. Their complement is only known if none of them was dropped.
         select w.tree, w.final into v_part
         from pgq._filter_project(
             tree -> 'value', keys, false, pgq._filter_field(tree, prefix)) as w;
@@ -46,4 +46,4 @@ begin
 end
 $$;
 comment on function pgq._filter_project(jsonb, text[], boolean, text) is
-    'Projects a syntax tree to the given fields; final if nothing was given up.';
+    'Projects a syntax tree to the given fields; final if no condition was dropped.';

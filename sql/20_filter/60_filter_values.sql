@@ -1,5 +1,5 @@
--- The values that a field of a match can have, as an array: what equality and membership say. Null
--- stands for a missing field too. NULL: the filter says nothing of the kind.
+-- The values that a field of a match can have, as an array: from tests of equality and membership.
+-- A JSON null stands for a missing field too. NULL: the filter has no such test.
 create or replace function pgq._filter_values(tree jsonb, field text, prefix text default null)
 returns jsonb
 language plpgsql immutable parallel safe

@@ -1,4 +1,4 @@
--- The document that a filter of scope message looks at; timestamps are epoch seconds in it.
+-- The document that a filter of scope message reads; timestamps are epoch seconds in it.
 create or replace function pgq._message_document(
     headers jsonb, payload jsonb, topic text, priority int, sender text, recipient text,
     reply_to text, correlation_id text, group_key text, attempt int,

@@ -1,5 +1,5 @@
--- Does a message pass a compiled filter? An expression that the planner inlines; the document is
--- built, and the payload read, only for a filter that looks at them. No path: everything passes.
+-- Whether a message passes a compiled filter. The planner inlines the expression; the document is
+-- built, and the payload read, only for a filter that needs them. No path: everything passes.
 create or replace function pgq._test_filter(
     path jsonpath, scope text, headers jsonb, payload jsonb, topic text, priority int, sender text,
     recipient text, reply_to text, correlation_id text, group_key text, attempt int,

@@ -1,5 +1,5 @@
--- Of conditions that all hold, those that bound one field from both sides, as one: $gte and $lt are
--- tests of their own. Where the field has several values, each may hold for another.
+-- Of conditions that all hold, joins those that bound one field from both sides: $gte and $lt are
+-- separate tests. If the field has several values, each bound may hold for another value.
 create or replace function pgq._filter_bounds(choices jsonb)
 returns jsonb
 language plpgsql immutable parallel safe

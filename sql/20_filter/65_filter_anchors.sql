@@ -1,7 +1,7 @@
 -- Conditions that every message must meet to match a tree, each of which can be looked up. A choice
 -- is a list of {"in", "path", "kind", "value"}, of which a message meets at least one. The result
--- is a list of choices, any of which will do; [] if there is none. scope and prefix are those of
--- the element that an item means.
+-- is a list of choices, of which one is enough; [] if there is none. scope and prefix are those of
+-- the element that an item stands for.
 create or replace function pgq._filter_anchors(
     tree jsonb, scope text default null, prefix jsonb default '[]')
 returns jsonb
@@ -55,7 +55,7 @@ begin
         or v_base ->> 'in' = 'msg' and (v_operator = 'type' or v_base -> 'path' ->> 0 not in (
             'topic', 'priority', 'sender', 'recipient', 'reply_to', 'correlation_id', 'group_key'))
     then
-        -- a longer path can be spelled in other ways than the whole of it can
+        -- the parts of a longer path have spellings that the whole path does not have
         return '[]'::jsonb;
     end if;
     case
@@ -96,4 +96,4 @@ begin
 end
 $$;
 comment on function pgq._filter_anchors(jsonb, text, jsonb) is
-    'Conditions of a syntax tree by which it can be found: choices of alternatives.';
+    'Conditions by which a syntax tree can be found: choices of alternatives.';

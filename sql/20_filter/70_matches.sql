@@ -1,4 +1,4 @@
--- Does a message match a filter? For tests, triggers and people: it compiles on every call.
+-- Whether a message matches a filter. For tests, triggers and people: it compiles on every call.
 create or replace function pgq.matches(
     filter jsonb, headers jsonb, payload jsonb default null, topic text default null,
     priority int default 0, sender text default null, recipient text default null,

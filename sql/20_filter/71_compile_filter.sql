@@ -1,4 +1,4 @@
--- What a filter becomes: the part of the message it reads, the jsonpath that runs, its operands.
+-- A filter in compiled form: the part of the message it reads, the jsonpath that runs, operands.
 create or replace function pgq.compile_filter(
     filter jsonb, out scope text, out path jsonpath, out tree jsonb, out operands jsonb,
     out operand_count int)
@@ -16,6 +16,6 @@ begin
 end
 $$;
 comment on function pgq.compile_filter(jsonb) is
-    'Shows what a filter becomes: scope (what it reads: headers, payload, content for both, message
-if its own fields too), path (the jsonpath that runs), tree (its normal form) and its operands.
+    'Shows a filter in compiled form: scope (what it reads: headers, payload, content for both,
+message if also other fields), path (the jsonpath that runs), tree (its normal form), operands.
 QU004 if the filter is invalid.';

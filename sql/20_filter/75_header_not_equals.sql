@@ -1,4 +1,4 @@
--- Builds a filter: the header is something else; a message without it matches only if asked for.
+-- Builds a filter: the header has another value. A missing header matches with include_missing.
 create or replace function pgq.header_not_equals(
     key text, value text, include_missing boolean default false)
 returns jsonb

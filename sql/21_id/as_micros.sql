@@ -1,4 +1,4 @@
--- A time in microseconds, exactly: those of a float are not, beyond the year 2255.
+-- A time in exact microseconds: a float is not exact beyond the year 2255.
 create or replace function pgq._micros(moment timestamptz) returns bigint
 language sql immutable parallel safe
 return (extract(epoch from moment) * 1000000)::bigint;

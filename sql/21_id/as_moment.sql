@@ -1,4 +1,4 @@
--- A time as text that is the same everywhere, also if it never comes.
+-- A time as text that does not depend on session settings; also infinity.
 create or replace function pgq._moment(moment timestamptz) returns text
 language sql stable parallel safe
 return case when isfinite(moment)

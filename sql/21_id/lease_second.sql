@@ -1,7 +1,7 @@
 -- Tokens of leases. A token starts with the second in which its lease ends, so that the primary
 -- index finds expired leases: 30 bits of seconds since 2025, 23 bits of a sequence, together exact
 -- in a JavaScript number. The last 2^20 seconds of that range belong to leases without an end. From
--- 2058 on all leases begin with the second before these; _lease_second_end is right also then.
+-- 2058 on all tokens begin with the second before these; _lease_second_end is right also then.
 create or replace function pgq._lease_second(moment timestamptz) returns bigint
 language sql stable parallel safe
 return least(greatest(floor(date_part('epoch', moment) - 1735689600), 0), 1072693247)::bigint << 23;

@@ -1,10 +1,10 @@
--- Raises QU003: one answer for a lease that is gone and for one of a queue not to be seen.
+-- Raises QU003: the same error for a lease that has ended and for one that the caller may not see.
 create or replace function pgq._lose_lease(lease_id bigint) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- No token is as small as that: they begin with the seconds since the beginning of 2025.
+    -- No token is that small: tokens begin with the seconds since the beginning of 2025.
     if coalesce(lease_id, 0) < 1::bigint << 40 then
         raise exception '% is not a lease id', coalesce(lease_id::text, 'null')
             using errcode = 'QU003',

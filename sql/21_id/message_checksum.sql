@@ -1,5 +1,5 @@
--- 32 bits that tell whether a copy of a message is faithful; a copy elsewhere computes the same.
--- What can be null is told from an empty text. A time that never comes has no microseconds.
+-- A checksum of 32 bits to verify a copy of a message; the reader of a copy computes the same one.
+-- Null and an empty text give different checksums. An infinite time has no microseconds.
 create or replace function pgq._checksum(message pgq.message) returns bigint
 language sql stable parallel safe
 return ('x' || left(md5(concat_ws('|', message.id, message.topic, message.priority,
@@ -11,4 +11,4 @@ return ('x' || left(md5(concat_ws('|', message.id, message.topic, message.priori
     case when isfinite(message.expires_at) then pgq._micros(message.expires_at)::text
          else '-' end)), 8))::bit(32)::bigint;
 comment on function pgq._checksum(pgq.message) is
-    'What tells whether a copy of a message is faithful.';
+    'A checksum to verify a copy of a message.';

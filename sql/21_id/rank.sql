@@ -7,13 +7,13 @@ create or replace function pgq._rank(priority int, back boolean, id bigint) retu
 language sql immutable parallel safe
 return -priority::bigint * 1125899906842624
     + case when back then 0 else 562949953421312 end + id;
-comment on function pgq._rank(int, boolean, bigint) is 'The place of a message in its queue.';
+comment on function pgq._rank(int, boolean, bigint) is 'The rank of a message in its queue.';
 
 create or replace function pgq._rank_class(rank bigint) returns bigint
 language sql immutable parallel safe
 return rank >> 49;
 comment on function pgq._rank_class(bigint) is
-    'What ranks of one priority and one kind of delivery have in common.';
+    'The number that all ranks of one priority and one kind of delivery share.';
 
 create or replace function pgq._rank_of(class bigint, id bigint) returns bigint
 language sql immutable parallel safe

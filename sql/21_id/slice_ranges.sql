@@ -1,5 +1,5 @@
--- The part of a set that belongs to a slice: every so many-th block of 64 ids, so that a message
--- stays in its slice when others leave the set, and neighbours are read together.
+-- The part of a set that belongs to a slice: one of every "of" blocks of 64 ids. So a message stays
+-- in its slice when others leave the set, and neighbours are read together.
 create or replace function pgq._slice_ranges(ids int8multirange, slice int, "of" int)
 returns setof int8range
 language sql immutable parallel safe

@@ -1,5 +1,5 @@
--- Raises 42501 unless the caller, who is not the owner, has the right to the queue. One answer for
--- a queue that it may not use and for one that is not there.
+-- Raises 42501 unless the caller, who is not the owner, has the right to the queue. The error is
+-- the same for a queue that the caller may not use and for one that does not exist.
 create or replace function pgq._require(caller name, "right" text, queue text) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

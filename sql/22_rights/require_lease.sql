@@ -1,5 +1,5 @@
--- Raises QU003 unless the caller, who is not the owner, may consume the queue of the lease: tokens
--- are numbers that can be guessed.
+-- Raises QU003 unless the caller, who is not the owner, may consume the queue of the lease: lease
+-- ids can be guessed.
 create or replace function pgq._require_lease(caller name, lease_id bigint) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
 -- Raises 42501 unless the caller, who is not the owner, may publish to a queue that receives the
--- topic, whatever its filter. One answer for a topic that it may not use and for one that nobody
--- receives.
+-- topic, whatever its filter. The error is the same for a topic that the caller may not use and for
+-- one that no queue receives.
 create or replace function pgq._require_topic(caller name, topic text) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -15,7 +15,7 @@ begin
     then
         return;
     end if;
-    -- Patterns only of the queues that the caller may publish to.
+    -- Tests only the patterns of queues that the caller may publish to.
     if exists (
         select from pgq.queue_right r
         join pgq.binding b on b.queue_id = r.queue_id

@@ -1,5 +1,5 @@
--- Lets the commit of this transaction wait for the disk where synchronous_commit is off. A
--- checkpoint outside of the database goes on from what was committed: a crash must not undo it.
+-- Makes the commit of this transaction wait for the disk if synchronous_commit is off. A checkpoint
+-- outside of the database continues from this commit: a crash must not undo it.
 create or replace function pgq._flush() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -11,4 +11,4 @@ begin
 end
 $$;
 comment on function pgq._flush() is
-    'Lets the commit of this transaction wait for the disk, whatever synchronous_commit says.';
+    'Makes the commit of this transaction wait for the disk, even if synchronous_commit is off.';

@@ -2,4 +2,4 @@
 create or replace function pgq.now() returns timestamptz
 language sql volatile parallel safe
 return pg_catalog.clock_timestamp();
-comment on function pgq.now() is 'The clock that leases, delays and expiries go by.';
+comment on function pgq.now() is 'The clock of leases, delays and expiries.';

@@ -1,5 +1,5 @@
--- Raises an error for a lease with ids of no message: 40001 if the transaction reads with an old
--- snapshot, else XX001. A short answer would let the caller acknowledge what it never got.
+-- Raises an error for a lease with ids that have no message: 40001 if the transaction reads with an
+-- old snapshot, else XX001. Otherwise the caller could acknowledge messages that it never got.
 create or replace function pgq._refuse_missing(lease_id bigint) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -12,4 +12,4 @@ begin
 end
 $$;
 comment on function pgq._refuse_missing(bigint) is
-    'Raises an error for a lease with ids of no message.';
+    'Raises an error for a lease with ids that have no message.';

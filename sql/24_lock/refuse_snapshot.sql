@@ -1,8 +1,8 @@
 -- Raises 40001 if the transaction reads with an old snapshot; called when messages were not found.
 --
--- TRUNCATE empties an era also for snapshots from before, and those do not see where its unfinished
--- messages were carried either. Under READ COMMITTED every statement has a new snapshot, taken
--- after it has locked the log: what it does not find there is not there.
+-- TRUNCATE empties an era for older snapshots too, and these do not see the copies of unfinished
+-- messages either. Under READ COMMITTED every statement takes a new snapshot after it has locked
+-- the log: a message that it does not find is not in the log.
 create or replace function pgq._refuse_snapshot() returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

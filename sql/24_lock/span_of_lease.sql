@@ -1,4 +1,4 @@
--- How long a lease lasts. A stored duration that is zero or negative counts as the other one.
+-- How long a lease lasts. A stored duration of zero counts as otherwise; the rest as in _bounded.
 create or replace function pgq._lease_span(span interval, otherwise interval default '30 s')
 returns interval
 language sql immutable parallel safe

@@ -1,4 +1,4 @@
--- A range of a field in an index: the values as x, the field as y.
+-- A range of a field in an index: the values on the x axis, the field on the y axis.
 create or replace function pgq._area(field bigint, texts boolean, low float8,
     high float8 default null)
 returns box

@@ -1,4 +1,4 @@
--- Names a field of the filters of a topic pattern. Equal hashes of two fields cost a test.
+-- Names a field of the filters of a topic pattern. A hash collision only costs an extra test.
 create or replace function pgq._field_hash(pattern text, scope text, key text) returns bigint
 language sql immutable parallel safe
 return pg_catalog.hashtextextended(

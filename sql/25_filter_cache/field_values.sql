@@ -1,5 +1,5 @@
--- The values of a field of the payload, with those in arrays. More than a filter may look at, never
--- less.
+-- The values of a field of the payload, with those in arrays. Perhaps more than a filter tests,
+-- never fewer.
 create or replace function pgq._field_values(paths jsonpath[], payload jsonb) returns jsonb[]
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp

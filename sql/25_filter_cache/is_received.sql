@@ -1,4 +1,4 @@
--- Does one of these queues receive such a message, by its bindings of today?
+-- Whether one of these queues receives such a message, by its current bindings.
 create or replace function pgq._is_received(queues int[], message pgq.message) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -12,4 +12,4 @@ begin
 end
 $$;
 comment on function pgq._is_received(int[], pgq.message) is
-    'Does one of these queues receive such a message?';
+    'Whether one of these queues receives such a message.';

@@ -6,8 +6,8 @@ as $$
 declare
     v_filter pgq.filter := pgq._find_filter(document, queue.lane_keys);
 begin
-    -- Two sessions may keep the same filter at once: either row is right, and nobody waits. Each
-    -- queue has a limit of its own: nobody can fill the cache of others.
+    -- Two sessions may store the same filter at once: both rows are right, and neither waits. Each
+    -- queue has a limit of its own, so that none can fill the cache of the others.
     if v_filter.filter_id is null and (
         select count(*) < pgq._limit('filters') from pgq.filter f
         where f.queue_id = queue.queue_id)

@@ -1,5 +1,5 @@
--- The hash of a value of a hashed lane key. Null and missing ([]) count as one value. What is not a
--- scalar ({}) has the hash 0, where every filter looks.
+-- The hash of a value of a hashed lane key. Null and missing ([]) count as one value. A value that
+-- is not a scalar ({}) has the hash 0, which every filter on the payload scans.
 create or replace function pgq._lane_hash(value jsonb) returns int
 language sql immutable parallel safe
 return case when value = '{}' then 0

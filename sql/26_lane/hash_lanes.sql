@@ -1,6 +1,6 @@
--- A queue has too many lanes: from now on the values of the lane key that has the most of them are
--- hashed. Lanes that are there become stale, and maintain() empties them. Whoever gets the queue's
--- row does it for all publishers; nobody waits.
+-- A queue has too many lanes: from now on the lane key with the most values is hashed. Existing
+-- lanes become stale, and maintain() empties them. The publisher that gets the lock on the queue's
+-- row does it for all; the others do not wait.
 create or replace function pgq._hash_lanes(queue_id int, lane_keys text[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -15,7 +15,7 @@ begin
     if not found then
         return;
     end if;
-    -- Not where lanes have limits or take turns: all values of a hashed key are one lane to those.
+    -- Not if lanes have limits or take turns: these count all values of a hashed key as one lane.
     if pgq._hashed_key(lane_keys) is null and not exists (
         select from pgq.queue_limit l
         where l.queue_id = _hash_lanes.queue_id
@@ -39,4 +39,4 @@ begin
 end
 $$;
 comment on function pgq._hash_lanes(int, text[]) is
-    'Has the values of a lane key hashed, because there are too many lanes.';
+    'Hashes the values of a lane key, because there are too many lanes.';

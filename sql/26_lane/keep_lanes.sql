@@ -1,5 +1,5 @@
 -- Which lanes of a queue can hold a match (null: any ready row can), and in which of them every
--- message does. A overflow lane, or one of other keys than the queue has now, can hold anything.
+-- message matches. The overflow lane, and lanes of other keys than the queue has now, can hold any.
 create or replace function pgq._keep_lanes(queue pgq.queue, filter pgq.filter)
 returns pgq._lanes
 language plpgsql stable
@@ -23,7 +23,7 @@ begin
     ) l
     where l.mixed or jsonb_path_match(l.document, filter.lane_path, '{}', true);
     v_lanes.hashes := filter.lane_hashes;
-    -- One scan per lane pays while they are few; and it cannot see rows that have no lane. With
+    -- One scan per lane pays off while lanes are few, and it misses rows that have no lane. With
     -- hashes only stale lanes are scanned, which maintain() empties.
     v_lanes.by_lane := not queue.unlaned_rows and case
         when v_lanes.hashes is null then cardinality(v_lanes.kept) <= 32

@@ -20,7 +20,7 @@ begin
             raise exception using errcode = 'QU000';
         exception
             when sqlstate 'QU000' then
-                null;  -- the locks are given up
+                null;  -- the locks are released
         end;
     end if;
     if v_label is not null then

@@ -1,5 +1,5 @@
--- A label as a message, for filters. An object is there for each key on the way to a field, even if
--- the field is missing: conditions that ask for missing fields look into it.
+-- A label as a message, for filters. Each key on the path to a field has an object, even if the
+-- field is missing: conditions that test for missing fields read it.
 create or replace function pgq._lane_document(lane_keys text[], label jsonb) returns jsonb
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- The value of a lane key in a message: a scalar, [] if it is missing, {} if an array or an object
--- stands there or on the way, or a key that a policy would take for this one ("a.b" for a.b).
+-- The value of a lane key in a message: a scalar, [] if it is missing, {} if it is an object, if an
+-- array is there or on the path, or if a policy would read a dotted key ("a.b") as this one (a.b).
 create or replace function pgq._lane_field(payload jsonb, key text) returns jsonb
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp

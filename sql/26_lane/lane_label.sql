@@ -8,4 +8,4 @@ return jsonb_build_array(
     pgq._lane_value(m, lane_keys[3]),
     pgq._lane_value(m, lane_keys[4]));
 comment on function pgq._lane_label(pgq.message, text[]) is
-    'What the messages of a lane have in common.';
+    'The values that the messages of a lane share.';

@@ -4,13 +4,13 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- An old snapshot may not know who waits.
+    -- An old snapshot may not show all waiters.
     if exists (select from pgq.waiter w
                where w.queue_id = _wake.queue_id and w.until > pgq.now())
        or current_setting('transaction_isolation') <> 'read committed'
     then
-        -- PostgreSQL sends equal notifications of a transaction once, from version 19 on to those
-        -- alone that listen to the channel.
+        -- PostgreSQL sends equal notifications of a transaction once, from version 19 on only to
+        -- sessions that listen on the channel.
         perform pg_notify(q.channel, '') from pgq.queue q where q.queue_id = _wake.queue_id;
     end if;
 end

@@ -1,4 +1,4 @@
--- Notifies those who wait for the end of one of these messages, if there are any.
+-- Notifies the sessions that wait for the end of one of these messages, if there are any.
 create or replace function pgq._wake_results(ids int8multirange) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -11,4 +11,4 @@ begin
 end
 $$;
 comment on function pgq._wake_results(int8multirange) is
-    'Notifies those who wait for the end of one of these messages.';
+    'Notifies the sessions that wait for the end of one of these messages.';

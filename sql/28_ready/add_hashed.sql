@@ -1,5 +1,5 @@
--- Makes ready rows from ids in a lane with a hashed key: those of one hash may share rows of at
--- most size ids.
+-- Makes ready rows from ids in a lane with a hashed key: ids of one hash may share rows of at most
+-- size ids.
 create or replace function pgq._add_hashed(
     queue_id int, lane_id int, priority int, back boolean, attempt int, expires_at timestamptz,
     failures jsonb, grouped boolean, ids bigint[], hashes int[], size int,
@@ -10,7 +10,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if (select count(distinct h) > cardinality(_add_hashed.ids) / 2 from unnest(hashes) h) then
-        -- Most values are those of one message: to group them would cost more than it saves.
+        -- Most values belong to a single message: grouping would cost more than it saves.
         insert into pgq.ready (
             queue_id, lane_id, rank, attempt, size, xid, expires_at, grouped, suspect, hash,
             failures, ids)

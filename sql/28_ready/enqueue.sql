@@ -1,5 +1,5 @@
--- Makes messages of the log ready (again): retries, delayed ones, replays. To revive them is to
--- forget that they expire. What comes back stands before what is fresh.
+-- Makes messages of the log ready (again): retries, delayed ones, replays. revive: their expiry is
+-- ignored. back: they rank with the redeliveries, before first deliveries.
 create or replace function pgq._enqueue(
     queue pgq.queue, ids int8multirange, attempt int, failures jsonb, grouped boolean,
     revive boolean default false, back boolean default true, suspect boolean default false
@@ -8,7 +8,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Once replayed after its time, a message does not expire any more.
+    -- A message that was replayed after its expiry does not expire again.
     v_replayed timestamptz := (jsonb_path_query_array(
         coalesce(failures, '[]'), '$[*] ? (@.outcome == "replay").at') ->> -1)::timestamptz;
     v_hashed text := substr(queue.lane_keys[pgq._hashed_key(queue.lane_keys)], 2);
@@ -16,7 +16,7 @@ declare
     v_count int := 0;
 begin
     if queue.dedup <> 'keep' and _enqueue.attempt = 0 then
-        queue.set_size := 1;  -- by its rank a later message with the dedup key finds the row
+        queue.set_size := 1;  -- a later message with the dedup key finds the row by its rank
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq._refuse_old_routing();

@@ -1,4 +1,4 @@
--- What a queue holds, in whatever state.
+-- The messages that a queue holds, in whatever state.
 create or replace function pgq._held_by(queue_id int) returns int8multirange
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- Notes in the audit log what was done to messages of a queue by somebody who does not hold them,
--- and counts it.
+-- Records in the audit log what was done to messages of a queue by a caller without a lease, and
+-- counts it.
 create or replace function pgq._record(
     queue_id int, event text, attempt int, ids int8multirange, note text
 ) returns void
@@ -16,4 +16,4 @@ begin
 end
 $$;
 comment on function pgq._record(int, text, int, int8multirange, text) is
-    'Notes what an operator did to messages of a queue.';
+    'Records what was done to messages of a queue by a caller without a lease.';

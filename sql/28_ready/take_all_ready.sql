@@ -1,6 +1,6 @@
--- Takes the next ready rows of a queue, from a rank on, but for those that another transaction has
--- locked; last is the rank to go on behind, null at the end. A third of the work of finding rows
--- first and then cutting sets out of them, which a million single messages need not.
+-- Takes the next ready rows of a queue, from a rank on, except those that another transaction has
+-- locked. last: the rank to continue after; null at the end. Takes whole rows, which is a third of
+-- the work of finding rows first and then cutting sets out of them.
 create or replace function pgq._take_all_ready(
     queue_id int, low bigint, "rows" int, out sets pgq._withdrawn[], out last bigint)
 language plpgsql volatile

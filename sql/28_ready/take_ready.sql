@@ -1,4 +1,4 @@
--- Takes the given sets, at most n messages, out of ready rows and puts back what is left of these.
+-- Takes the given sets, at most n messages, out of ready rows and puts the rest of each row back.
 -- Rows that another transaction has locked are skipped.
 create or replace function pgq._take_ready(
     queue_id int, places tid[], sets int8multirange[], n bigint
@@ -10,7 +10,7 @@ begin
     return query
         with locked as materialized (
             select r.ctid as place, r.* from pgq.ready r
-            -- By place alone: by queue, the planner would read the whole backlog.
+            -- By ctid alone: with queue_id here, the planner would read the whole backlog.
             where r.ctid = any (places)
             for update skip locked
         ), counted as (

@@ -1,5 +1,5 @@
--- Takes the given sets, at most n messages, out of scheduled rows and puts back what is left of
--- these. Rows that another transaction has locked are skipped.
+-- Takes the given sets, at most n messages, out of scheduled rows and puts the rest of each row
+-- back. Rows that another transaction has locked are skipped.
 create or replace function pgq._take_scheduled(
     queue_id int, places tid[], sets int8multirange[], n bigint
 ) returns setof pgq._withdrawn

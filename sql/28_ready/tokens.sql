@@ -1,5 +1,5 @@
--- A token bucket that will be full at a moment: how many tokens it has, and when it has so many.
--- Its size is the burst: a tenth of the messages of its interval unless given.
+-- A token bucket is stored as the time when it will be full. Its size is the burst: a tenth of the
+-- messages of its interval unless given.
 create or replace function pgq._burst(rate text, burst int) returns int
 language sql immutable parallel safe
 return coalesce(burst, greatest(1, split_part(rate, '/', 1)::int / 10));
@@ -17,4 +17,4 @@ returns timestamptz
 language sql immutable parallel safe
 return full_at - make_interval(secs => (burst - n) * step);
 comment on function pgq._tokens_at(timestamptz, float8, int, int) is
-    'When a bucket has so many tokens.';
+    'When a bucket has n tokens.';

@@ -1,5 +1,5 @@
--- Makes heads of ordering groups ready, or schedules those that are still delayed: as they were
--- published, or as an operator said since (due_at).
+-- Makes heads of ordering groups ready, or schedules those that are still delayed: by their
+-- deliver_at, or by a time that was set since (due_at).
 create or replace function pgq._admit_heads(
     queue pgq.queue, ids bigint[], failures jsonb, now timestamptz,
     due_at timestamptz default null

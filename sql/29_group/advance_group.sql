@@ -1,5 +1,5 @@
--- Lets the next in line take the place of a head that is done, for the caller to admit; null if
--- there is none. Held: another transaction has the group, and nothing was done.
+-- Makes the next message in line the head, after a head that is done, and returns it for the caller
+-- to admit; null if there is none. held: another transaction has the group, and nothing was done.
 create or replace function pgq._advance_group(
     queue_id int, group_key text, message_id bigint,
     out held boolean, out next_id bigint, out failures jsonb, out due_at timestamptz)
@@ -39,4 +39,4 @@ begin
 end
 $$;
 comment on function pgq._advance_group(int, text, bigint) is
-    'Lets the next in line take the place of a group''s head.';
+    'Makes the next message in line the head of its group.';

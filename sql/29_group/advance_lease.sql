@@ -1,5 +1,5 @@
--- Messages of groups that a lease held were ended: whoever is next takes the place of heads. Where
--- the lease holds the next one too (runs), that one is the head now, and stays leased.
+-- Messages of groups that a lease held were ended: the next messages become heads. If the lease
+-- holds the next message of a group too (runs), this message becomes the head and stays leased.
 create or replace function pgq._advance_lease(
     queue pgq.queue, ended pgq.lease, now timestamptz
 ) returns void
@@ -37,8 +37,8 @@ begin
         if v_head.next_id is null then
             v_done := v_done || v_head.message_id;
         else
-            -- Waits for a publisher of the group, unlike other acknowledgements: a note for later
-            -- could not say that the next one is leased. In the order of keys, as publishers do.
+            -- Waits for a publisher of the group, unlike other acks: a deferred advance could not
+            -- say that the next message is leased. In the order of keys, as publishers do.
             update pgq.group_head h set message_id = v_head.next_id
             where h.queue_id = queue.queue_id and h.group_key = v_head.group_key;
         end if;
@@ -47,4 +47,4 @@ begin
 end
 $$;
 comment on function pgq._advance_lease(pgq.queue, pgq.lease, timestamptz) is
-    'Lets groups go on from messages of a lease that were ended.';
+    'Advances the groups of messages of a lease that were ended.';

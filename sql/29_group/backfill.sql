@@ -1,4 +1,4 @@
--- Adds what the log still has to a new subscription. The caller keeps publishers out.
+-- Adds messages that the log still has to a new subscription. The caller has locked publishers out.
 create or replace function pgq._backfill(
     queue pgq.queue, binding pgq.binding, since timestamptz, since_id bigint
 ) returns void
@@ -14,13 +14,13 @@ declare
     v_set record;
 begin
     if queue.mode = 'archive' then
-        return;  -- it delivers nothing, and the log has it
+        return;  -- an archive delivers nothing, and the log has the messages
     end if;
     -- Finished messages become unfinished again: their eras must not be truncated meanwhile.
     perform pgq._share_lock('era');
     select min(m.id), max(m.id) into v_low, v_high from pgq.message m;
     v_low := greatest(v_low, since_id);
-    -- What the queue holds by another binding it has already.
+    -- Messages that the queue already holds by another binding are not added.
     v_held := pgq._held_by(queue.queue_id);
     if queue.journal = 'all' then
         select coalesce(range_agg(j.ids), '{}') into v_done from pgq.journal j
@@ -29,7 +29,7 @@ begin
     end if;
     while v_low <= v_high loop
         for v_set in
-            -- Those of ordering groups all together: their order is that of their ids.
+            -- Messages of ordering groups all together: their order is that of their ids.
             select case when m.deliver_at > v_now and m.group_key is null then m.deliver_at end
                        as due_at,
                    m.group_key is not null as grouped, array_agg(m.id order by m.id) as ids
@@ -41,8 +41,8 @@ begin
               and (m.topic = binding.pattern and binding.regex is null or m.topic ~ binding.regex)
               and pgq._matches(binding.path, binding.scope, m, 1, v_now)
               and not v_held @> m.id
-              -- and what it has finished by another binding it does not get again. If no journal
-              -- tells, what a binding matches that was there at the time counts as finished.
+              -- Nor messages that it has finished by another binding. If acks are not recorded, a
+              -- message counts as finished if a binding of the time of its publication matches it.
               and not (coalesce(v_done @> m.id, true) and exists (
                   select from pgq.binding b
                   where b.queue_id = queue.queue_id and b.binding_id <> binding.binding_id
@@ -68,4 +68,4 @@ begin
 end
 $$;
 comment on function pgq._backfill(pgq.queue, pgq.binding, timestamptz, bigint) is
-    'Adds what the log still has to a new subscription.';
+    'Adds messages that the log still has to a new subscription.';

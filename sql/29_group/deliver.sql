@@ -1,5 +1,5 @@
 -- Delivers messages of the log to a queue for the first time: into ready rows, or scheduled rows if
--- they are delayed. Returns those of ordering groups, which the caller hands to _join_queue.
+-- they are delayed. Returns the messages of ordering groups, for the caller to pass to _join_queue.
 create or replace function pgq._deliver(queue pgq.queue, ids bigint[], now timestamptz)
 returns bigint[]
 language plpgsql volatile
@@ -56,8 +56,8 @@ $$;
 comment on function pgq._join_queue(pgq.queue, bigint[], timestamptz) is
     'Puts messages of ordering groups into a queue.';
 
--- The same for several queues; queues and ids run in parallel. Queue after queue and in the order
--- of ids, so that two batches cannot wait for each other.
+-- The same for several queues; queues and ids are parallel arrays. In the order of queue ids, so
+-- that two batches cannot deadlock.
 create or replace function pgq._join_queues(queues int[], ids bigint[], now timestamptz)
 returns void
 language plpgsql volatile

@@ -1,5 +1,5 @@
 -- Puts messages into their ordering groups, in order: the first of a group that has no head
--- becomes its head and is returned, the others stand in line.
+-- becomes its head and is returned, the others wait in line.
 create or replace function pgq._join_groups(
     queue_id int, ids bigint[], failures jsonb, due_at timestamptz default null)
 returns bigint[]
@@ -11,8 +11,8 @@ declare
     v_head bigint;
     v_heads bigint[] := '{}';
 begin
-    -- In the order of the keys, so that two publishers with the same groups cannot wait for each
-    -- other. A publisher that uses a group holds it until it commits: its order is then known.
+    -- In the order of the keys, so that two publishers with the same groups cannot deadlock. A
+    -- publisher that uses a group holds it until it commits: the order of the group is then known.
     for v_message in
         select m.id, m.group_key from unnest(_join_groups.ids) i join pgq.message m on m.id = i
         order by m.group_key, m.id
@@ -33,4 +33,4 @@ begin
 end
 $$;
 comment on function pgq._join_groups(int, bigint[], jsonb, timestamptz) is
-    'Puts messages into their ordering groups and returns those whose turn it is.';
+    'Puts messages into their ordering groups and returns those that are heads.';

@@ -1,5 +1,5 @@
--- Puts messages that come back to a queue into their ordering groups: at the head if the group has
--- not moved on from there, else in line. If it was to move on from one of these, it no longer is.
+-- Puts messages that return to a queue into their ordering groups: as the head if the group has no
+-- other head by now, else in line. Deletes deferred advances from these messages.
 create or replace function pgq._rejoin_groups(
     queue pgq.queue, ids bigint[], failures jsonb, due_at timestamptz, now timestamptz
 ) returns void
@@ -15,4 +15,4 @@ end
 $$;
 comment on function pgq._rejoin_groups(
     pgq.queue, bigint[], jsonb, timestamptz, timestamptz) is
-    'Puts messages that come back to a queue into their ordering groups.';
+    'Puts messages that return to a queue into their ordering groups.';

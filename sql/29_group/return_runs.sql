@@ -1,7 +1,7 @@
 -- Gives back messages of a lease that holds runs of groups: they failed, or were released. Later
 -- messages of the same groups leave the lease too and wait in line again; no attempt is counted for
--- them. A message that is given back and is not the head of its group waits in line as well; of
--- each group the first ones, as many as most says, keep their failures, so that each is delivered
+-- them. A message that is given back and is not the head of its group waits in line as well. The
+-- first messages of each group, at most "most", keep their failures, so that each is delivered
 -- alone. Returns the heads that are left: the caller decides what becomes of them.
 create or replace function pgq._return_runs(
     ended pgq.lease, failures jsonb, delay interval, now timestamptz, most int default 2147483647
@@ -58,4 +58,4 @@ begin
 end
 $$;
 comment on function pgq._return_runs(pgq.lease, jsonb, interval, timestamptz, int) is
-    'Lets what stands behind failed messages of groups wait in line again.';
+    'Puts messages of groups behind failed or released ones back into the line.';

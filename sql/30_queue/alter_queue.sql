@@ -1,4 +1,4 @@
--- Changes what is given, keeps what is null.
+-- Changes the given parts of a policy and keeps those that are null.
 create or replace function pgq.alter_queue(
     name text,
     lane_keys text[] default null,
@@ -63,8 +63,8 @@ begin
     end if;
     v_queue.limited := v_limits.queue_id is not null;
 
-    -- Ready rows keep the lanes they have. A lane of other keys counts as mixed from now on, and
-    -- rows without a lane are looked for until none is left: no message is touched here, however
+    -- Ready rows keep the lanes they have. A lane of other keys can hold any message from now on,
+    -- and claims scan rows without a lane until none is left: no message is touched here, however
     -- many there are, and a publisher that still uses the old keys does no harm.
     if v_before.lane_keys is distinct from v_queue.lane_keys then
         v_queue.lanes_full := false;
@@ -84,7 +84,7 @@ begin
         on_dead = v_queue.on_dead, suggestions = v_queue.suggestions, limited = v_queue.limited,
         max_lease = v_queue.max_lease, dedup = v_queue.dedup
     where q.queue_id = v_queue.queue_id;
-    -- What publishers go by, and what pgq.check() does.
+    -- The settings that publishers and pgq.check() depend on.
     if (v_before.lane_keys, v_before.mode, v_before.dedup_window, v_before.dedup,
         v_before.journal)
        is distinct from (v_queue.lane_keys, v_queue.mode, v_queue.dedup_window, v_queue.dedup,

@@ -1,4 +1,4 @@
--- Gives a subscription another filter; the next publish follows it.
+-- Gives a subscription another filter; the next publish uses it.
 create or replace function pgq.alter_subscription(
     subscriber text, pattern text, filter jsonb, caller pgq.caller default current_user
 ) returns void
@@ -30,5 +30,5 @@ begin
 end
 $$;
 comment on function pgq.alter_subscription(text, text, jsonb, pgq.caller) is
-    'Gives a subscription another filter, null for none. The next publish follows it; what the '
-    'queue has received stays in it.';
+    'Gives a subscription another filter, null for none. The next publish uses it; messages that '
+    'the queue has received stay in it.';

@@ -1,6 +1,6 @@
--- Takes row types of pgq from PUBLIC. A column of such a type, in a table of somebody else, would
--- keep an upgrade from altering the table that the type belongs to. Locks no table, so it may be
--- done beside an upgrade.
+-- Revokes the row types of pgq from PUBLIC. A column of such a type, in a table of another role,
+-- would keep an upgrade from altering the table that the type belongs to. Locks no table, so it may
+-- run beside an upgrade.
 create or replace function pgq._close_types() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -17,4 +17,4 @@ begin
     end loop;
 end
 $$;
-comment on function pgq._close_types() is 'Takes row types of pgq from PUBLIC.';
+comment on function pgq._close_types() is 'Revokes the row types of pgq from PUBLIC.';

@@ -1,4 +1,4 @@
--- Creates a queue that receives the topic of its name; false if it is there with this policy.
+-- Creates a queue that receives the topic of its name; false if it exists with this policy.
 create or replace function pgq.create_queue(
     name text,
     lane_keys text[] default null,
@@ -113,6 +113,6 @@ comment on function pgq.create_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
     text, text, boolean, int, text, int, int, text, int, boolean, interval, text) is
     'Creates a queue that receives the topic of its name. Returns false if it exists with the same '
-    'policy; raises QU002 if it exists with another. Limits: max_leased messages under way at a '
-    'time; rate, such as 100/min, with a burst (a tenth of it unless given); lane_max_leased and '
+    'policy; raises QU002 if it exists with another. Limits: at most max_leased messages leased at '
+    'a time; rate, such as 100/min, with a burst (a tenth of it unless given); lane_max_leased and '
     'lane_rate for each lane; fair lets the lanes take turns.';

@@ -20,7 +20,7 @@ begin
                   hint = 'Purge it, discard its dead letters, or use force => true.';
     end if;
     if pgq._is_owner(caller) then
-        perform pgq._lock_rights();  -- nobody gets a right to the queue meanwhile
+        perform pgq._lock_rights();  -- no role gets a right to the queue meanwhile
     end if;
     -- Not left to a foreign key, which does nothing under session_replication_role = replica.
     delete from pgq.binding b where b.queue_id = v_queue.queue_id;
@@ -29,9 +29,9 @@ begin
         return false;
     end if;
     perform pgq._rerouted(caller);
-    -- What a transaction in flight may still add for this queue is swept by maintain().
+    -- maintain() deletes what a transaction in flight may still add for this queue.
     perform pgq._gc_queue(v_queue.queue_id);
-    -- Others leave it to maintain(): changes of privileges would lock out all others until the
+    -- Other roles leave it to maintain(): a change of privileges blocks all others until the
     -- transaction ends.
     if pgq._is_owner(caller) then
         perform pgq._gc_access();
@@ -40,5 +40,5 @@ begin
 end
 $$;
 comment on function pgq.drop_queue(text, boolean, pgq.caller) is
-    'Drops a queue. One that still holds messages or dead letters is dropped only by force, and '
-    'they are gone with it. False if somebody else dropped it meanwhile.';
+    'Drops a queue. A queue that still holds messages or dead letters is dropped only by force, '
+    'together with them. False if another session has dropped it meanwhile.';

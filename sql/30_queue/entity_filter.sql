@@ -29,6 +29,6 @@ end
 $$;
 comment on function pgq.entity_filter(text[], text[], boolean, text[], text[]) is
     'A filter document from lists of senders and recipients; each type is exact (default) or '
-    'regex. A sender of the list and, if given, a recipient of the list or (broadcast_filter) none '
-    'at all. '
-    'Null is no condition. broadcast_filter => false leaves out messages without a recipient.';
+    'regex. A match has a sender of the list and, if given, a recipient of the list, or (with '
+    'broadcast_filter) no recipient. '
+    'Null: no condition. broadcast_filter => false leaves out messages without a recipient.';

@@ -1,4 +1,4 @@
--- Takes away the rights to queues that are gone, and the privileges that roles need no more. The
+-- Removes the rights to dropped queues, and revokes the privileges that roles no longer need. The
 -- caller holds the lock "right".
 create or replace function pgq._gc_access() returns void
 language plpgsql volatile
@@ -17,4 +17,4 @@ begin
 end
 $$;
 comment on function pgq._gc_access() is
-    'Takes away the rights to queues that are gone, and their privileges.';
+    'Removes the rights to dropped queues, and their privileges.';

@@ -1,4 +1,4 @@
--- Removes all that belonged to a dropped queue.
+-- Removes everything that belonged to a dropped queue.
 create or replace function pgq._gc_queue(queue_id int) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -23,4 +23,4 @@ begin
     delete from pgq.lane_choice c where c.queue_id = _gc_queue.queue_id;
 end
 $$;
-comment on function pgq._gc_queue(int) is 'Removes all that belonged to a dropped queue.';
+comment on function pgq._gc_queue(int) is 'Removes everything that belonged to a dropped queue.';

@@ -1,4 +1,4 @@
--- Forgets the rights of roles that were dropped, or deprived of everything by DROP OWNED.
+-- Removes the rights of roles that were dropped, or have lost their privileges by DROP OWNED.
 create or replace function pgq._gc_rights() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -10,4 +10,4 @@ begin
         where n.nspname = 'pgq' and a.grantee = r.role and a.privilege_type = 'USAGE');
 end
 $$;
-comment on function pgq._gc_rights() is 'Forgets the rights of roles that cannot use them.';
+comment on function pgq._gc_rights() is 'Removes the rights of roles that cannot use them.';

@@ -1,4 +1,4 @@
--- Gives a role a right to a queue; false if it has it.
+-- Gives a role a right to a queue; false if it has the right already.
 create or replace function pgq.grant_queue(queue text, role name, "right" text) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -9,6 +9,6 @@ end
 $$;
 comment on function pgq.grant_queue(text, name, text) is
     'Gives a role and its members a right to a queue. publish: to publish to every topic that the '
-    'queue receives. consume: to claim from it and to look at it. admin: both, and to alter, '
+    'queue receives. consume: to claim from it and to inspect it. admin: both, and to alter, '
     'pause, subscribe, replay, discard and drop it. The role also gets the privileges that it '
-    'needs to call the functions of that right. False if it has the right.';
+    'needs to call the functions of that right. False if it has the right already.';

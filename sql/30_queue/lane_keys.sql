@@ -1,5 +1,5 @@
--- Lane keys as the queue keeps them: without the word headers; hashed if they were before and no
--- other is to be. What the queue has chosen itself stays with {auto}.
+-- Lane keys as the queue stores them: without the word headers. A key that was hashed stays hashed
+-- unless another is to be. With {auto} the queue keeps its keys.
 create or replace function pgq._lane_keys(lane_keys text[], before text[]) returns text[]
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -19,4 +19,4 @@ begin
         order by u.i), '{}');
 end
 $$;
-comment on function pgq._lane_keys(text[], text[]) is 'Lane keys as the queue keeps them.';
+comment on function pgq._lane_keys(text[], text[]) is 'Lane keys as the queue stores them.';

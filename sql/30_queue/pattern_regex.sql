@@ -8,7 +8,7 @@ begin
         perform pgq._check_topic(pattern);
         return null;
     end if;
-    -- A pattern is no filter, and neither is its error.
+    -- 22023, not the QU004 of _topic_regex: a pattern is not a filter.
     if length(pattern) > 255 or pattern !~
         E'^([^[:space:][:cntrl:].*#]+|[*#])(\\.([^[:space:][:cntrl:].*#]+|[*#]))*$'
     then

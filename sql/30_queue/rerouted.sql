@@ -27,5 +27,5 @@ begin
 end
 $$;
 comment on function pgq._rerouted(name) is
-    'Makes publishing learn its routes again. The caller is null where pgq itself changes '
+    'Invalidates the routing cache. The caller is null where pgq itself changes '
     'bindings.';

@@ -13,7 +13,7 @@ declare
     v_admin constant text[] := '{admin}';
     v_access record;
 begin
-    -- An old snapshot does not show all rights. A privilege that is left without one does nothing.
+    -- An old snapshot does not show all rights. A privilege without a right does no harm.
     if current_setting('transaction_isolation') <> 'read committed' then
         return;
     end if;
@@ -42,12 +42,12 @@ begin
                 'pgq.publish_batch(varchar, json[], jsonb[], int, interval, interval, text, '
                 'text, text, text, text, text[])'),
             (v_publish, 'select on pgq.schedules'),
-            -- Rows for tables of their own are staged by consumers too.
+            -- Consumers stage rows too, for tables of their own.
             (v_any, 'execute on function pgq.discard_staged, pgq.take_staged, pgq.commit_batch'),
             (v_any, 'insert (token, position, topic, priority, headers, payload, sender, '
                 'recipient, reply_to, correlation_id, group_key, dedup_key, deliver_at, '
                 'expires_at) on pgq.staged'),
-            -- For INSERT and COPY. Not the id, the era, the time, the publisher: those are given.
+            -- For INSERT and COPY. Not the id, the era, the time, the publisher: pgq sets these.
             (v_publish, 'insert (topic, priority, headers, payload, sender, recipient, reply_to, '
                 'correlation_id, group_key, dedup_key, deliver_at, expires_at) on pgq.message'),
             (v_publish, 'usage on sequence pgq.message_id'),

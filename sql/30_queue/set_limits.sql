@@ -4,7 +4,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- Claims that are under way know the limits of before.
+    -- Waits for claims in progress, which know the old limits.
     perform from pgq.flow f
     where f.queue_id = _set_limits.queue_id
       and f.lane between pgq._shard_lane(0) and pgq._shard_lane(15) and f.full_at = 'epoch'

@@ -31,9 +31,9 @@ begin
         select from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
         where q.name = subscriber and b.pattern = subscribe.pattern)
     then
-        -- Waits for publishers in flight, who do not know the binding yet, and holds up new ones:
-        -- what is in the log then, and only that, has to be added by hand. Others than the owner
-        -- leave it to maintain(): their transactions may stay open.
+        -- Waits for publishers in flight, which do not see the binding yet, and blocks new ones:
+        -- exactly the messages that are in the log then have to be added here. Other roles than
+        -- the owner leave it to maintain(): their transactions may stay open.
         lock table pgq.message in share row exclusive mode;
         v_locked := true;
     end if;
@@ -75,6 +75,6 @@ $$;
 comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.caller) is
     'Lets the queue named subscriber (made if new) receive the topics that match the pattern: '
     'words separated by dots, * is one word, # is any number of words. A filter is evaluated once, '
-    'when a message is published. Starts with the next message, or with what the log still has '
-    'since a time or a message id. Publishing waits while those are added; for others than the '
-    'owner the next pgq.maintain() does it. False if the subscription is there already.';
+    'when a message is published. Starts with the next message, or with those that the log has '
+    'since a time or a message id. Publishing waits while these are added; for other roles than '
+    'the owner the next pgq.maintain() adds them. False if the subscription exists already.';

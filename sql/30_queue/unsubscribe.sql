@@ -19,4 +19,4 @@ begin
 end
 $$;
 comment on function pgq.unsubscribe(text, text, pgq.caller) is
-    'Ends a subscription: what the queue has received stays in it. False if there was none.';
+    'Ends a subscription: messages that the queue has received stay. False if there was none.';

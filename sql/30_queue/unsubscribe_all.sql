@@ -11,7 +11,7 @@ begin
     if not pgq._is_owner(caller) then
         perform pgq._require(caller, 'admin', subscriber);
     end if;
-    -- The topic of its own name is what makes it a queue: only drop_queue ends that.
+    -- Not the topic of its own name, which makes it a queue: only drop_queue ends that.
     delete from pgq.binding b using pgq.queue q
     where q.name = subscriber and b.queue_id = q.queue_id and b.counted;
     get diagnostics v_count = row_count;

@@ -1,4 +1,4 @@
--- Notes that a writer publishes an epoch; false if it has done so before.
+-- Records that a writer publishes an epoch; false if it has done so before.
 create or replace function pgq._begin_epoch(
     writer text, epoch bigint, query text, anew boolean, role text
 ) returns boolean
@@ -47,4 +47,4 @@ begin
 end
 $$;
 comment on function pgq._begin_epoch(text, bigint, text, boolean, text) is
-    'Notes that a writer publishes an epoch; false if it has done so before.';
+    'Records that a writer publishes an epoch; false if it has done so before.';

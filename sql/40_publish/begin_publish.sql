@@ -1,5 +1,5 @@
--- Transaction ids tell who may still publish into a closed era, or into a queue that has changed:
--- whoever inserts needs one before it looks up the era and the route.
+-- Transaction ids show who may still publish into a closed era, or into a queue that has changed.
+-- So an INSERT needs one before it reads the era and the route.
 create or replace function pgq._begin_publish() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

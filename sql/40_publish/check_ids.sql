@@ -1,5 +1,5 @@
--- Refuses ids and slots that an INSERT has chosen itself, unless they are as good as those that it
--- would have been given: taken from the sequence, used once, in an era that is open.
+-- Refuses ids and slots that an INSERT has chosen itself, unless they are as valid as the defaults:
+-- taken from the sequence, used once, in an era that is open.
 create or replace function pgq._check_ids(low bigint, high bigint, slots smallint[]) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -17,7 +17,7 @@ begin
         raise exception 'era % is not open', v_next
             using errcode = 'invalid_parameter_value', hint = 'Leave the era out.';
     end if;
-    -- Each slot has a key of its own. Hardly ever do the ids of two slots overlap.
+    -- Each slot has its own primary key. The ids of two slots hardly ever overlap.
     if (cardinality(slots) > 1 or exists (
             select from pgq.message m
             where m.id >= low and m.id <= high and m.era <> slots[1]))
@@ -31,4 +31,4 @@ begin
 end
 $$;
 comment on function pgq._check_ids(bigint, bigint, smallint[]) is
-    'Refuses ids and slots that an INSERT has chosen itself, unless they are good.';
+    'Refuses ids and slots that an INSERT has chosen itself, unless they are valid.';

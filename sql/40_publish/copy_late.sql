@@ -1,6 +1,6 @@
--- Moves messages into the current era that a slow INSERT has put into one that is closed by now: it
--- took the number of the era before it computed their payloads. The copy of that era may have been
--- made, and messages that are finished would be truncated without one.
+-- Moves messages into the current era that a slow INSERT has put into an era that is closed by now:
+-- it read the era number before it computed the payloads. The archive may already have its copy of
+-- that era: finished messages would be truncated without being archived.
 create or replace function pgq._copy_late(ids bigint[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
 -- The queues for which this message is the first of its topic with the key, each within its own
--- window; but for those that replace or postpone: see _settle_keys. A window of zero keeps nothing
--- away.
+-- window. Queues that replace or postpone are left out: see _settle_keys. With a window of zero
+-- every message is the first.
 create or replace function pgq._take_key(topic text, dedup_key text, message_id bigint)
 returns int[]
 language plpgsql volatile
@@ -12,7 +12,7 @@ declare
     v_queues int[];
 begin
     with taken as (
-        -- Waits for another transaction that publishes the key, until it is known who was first.
+        -- Waits for another transaction that publishes the key, until it is known which is first.
         insert into pgq.dedup as d (queue_id, topic, dedup_key, message_id, until)
         select u.queue_id, _take_key.topic, _take_key.dedup_key, _take_key.message_id,
                v_now + u.span
@@ -30,8 +30,8 @@ $$;
 comment on function pgq._take_key(text, text, bigint) is
     'The queues for which the message is the first of its topic with this dedup key.';
 
--- Those of the given messages of the log that a queue does not get, because it has had their dedup
--- key; a queue of null: none of its queues gets the message.
+-- The given messages of the log that a queue does not get, because it has had their dedup key, and
+-- the queue; a queue_id of null: no queue gets the message.
 create or replace function pgq._duplicates(ids bigint[])
 returns table (message_id bigint, queue_id int)
 language plpgsql volatile
@@ -42,7 +42,7 @@ declare
     v_route pgq.route;
     v_queues int[];
 begin
-    -- Everybody takes keys in one order, so that two batches cannot wait for each other.
+    -- All transactions take keys in the same order, so that two batches cannot deadlock.
     for v_message in
         select m.id, m.topic, m.dedup_key from unnest(_duplicates.ids) i
         join pgq.message m on m.id = i order by m.topic, m.dedup_key, m.id
@@ -62,7 +62,7 @@ $$;
 comment on function pgq._duplicates(bigint[]) is
     'Messages that a queue does not get, because it has had their dedup key.';
 
--- The ids without those that the queue has had; those and their queues run in parallel.
+-- The ids without those that the queue has had; had and queues are parallel arrays.
 create or replace function pgq._without(
     ids bigint[], had bigint[], queues int[], queue_id int
 ) returns bigint[]

@@ -1,4 +1,4 @@
--- Forgets what was staged under these tokens.
+-- Deletes what was staged under these tokens.
 create or replace function pgq.discard_staged(tokens uuid[]) returns bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -13,4 +13,4 @@ begin
 end
 $$;
 comment on function pgq.discard_staged(uuid[]) is
-    'Forgets the messages that were staged under these tokens. Returns how many.';
+    'Deletes the messages that were staged under these tokens. Returns how many.';

@@ -14,7 +14,7 @@ begin
     from unnest(_find_bindings.ids) u (id)
     join pgq.message m on m.id = u.id
     cross join lateral pgq._places(route.fields, route.patterns, m) p
-    -- an array of candidates, which has each of them once
+    -- an array of candidates: = any finds each of them once
     join pgq.binding b on b.binding_id = any (array(
         select a.binding_id from pgq.anchor a
         where a.place = any (p.places) or a.field = any (p.names) or a.area @> any (p.areas)))

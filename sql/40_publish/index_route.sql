@@ -1,6 +1,6 @@
--- Takes the bindings that can be found by their anchors out of a route that has many, and says
--- which fields of a message to look up. A field that many filters ask for is looked up by its
--- value; headers that few ask for, by their name.
+-- Takes the bindings that can be found by their anchors out of a route that has many, and lists the
+-- fields of a message to look up. A field that many filters test is looked up by its value; headers
+-- that few filters test, by their name.
 create or replace function pgq._index_route(route pgq.route) returns pgq.route
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -13,7 +13,7 @@ begin
         from unnest(route.binding_ids) u (binding_id)
         join pgq.binding b on b.binding_id = u.binding_id and b.anchors > 0
         join pgq.anchor a on a.binding_id = b.binding_id
-        -- as in the route: bindings and anchors of one version
+        -- bindings and anchors must be of the same version as the route
         where route.version = (select sum(s.version) from pgq.routing s)
     ), listed as materialized (
         select u.field, min(u.scope) as scope, min(u.path) as path,
@@ -39,7 +39,7 @@ begin
     )
     select array(select f.binding_id from found f),
            array(select (l.field, l.scope, l.path, case l.scope when 'payload' then array(
-                     -- the last key without the steps into arrays: these are values, too
+                     -- the last key without the steps into arrays: arrays are values, too
                      select ('$' || left(s.spelling, -9))::jsonpath
                      from unnest(pgq._filter_spellings(to_jsonb(l.path), false)) as s (spelling))
                      end,

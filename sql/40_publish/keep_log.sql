@@ -1,6 +1,6 @@
--- Refuses changes of the log, and emptying what queues hold, by hand: a deleted message would stay
--- in the sets of its queues. The functions that may change the log are named in the call stack;
--- nobody but the owner can make functions of these names.
+-- Refuses manual changes of the log, and TRUNCATE of the tables of queues: a deleted message would
+-- stay in the sets of its queues. Functions that may change the log are recognized by the call
+-- stack; no role but the owner can create functions of these names.
 create or replace function pgq._keep_log() returns trigger
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -10,7 +10,7 @@ declare
 begin
     get diagnostics v_stack = pg_context;
     if v_stack ~ 'pgq[.]_(copy_forward|copy_late|truncate_slot|publish_direct)[(]'
-       -- What happened elsewhere is replicated as it happened.
+       -- Logical replication repeats what happened elsewhere.
        or exists (select from pg_stat_activity a
                   where a.pid = pg_backend_pid() and a.backend_type like 'logical replication%')
     then
@@ -28,9 +28,9 @@ begin
                       'pgq.discard ends dead letters.' end;
 end
 $$;
-comment on function pgq._keep_log() is 'Refuses changes of the log by hand.';
+comment on function pgq._keep_log() is 'Refuses manual changes of the log.';
 
--- Once: to make a trigger again would lock the tables at every upgrade.
+-- Only once: to create a trigger again would lock the tables at every upgrade.
 do $$
 declare
     v_table text;
@@ -43,7 +43,7 @@ begin
             select from pg_catalog.pg_trigger t
             where t.tgrelid operator(pg_catalog.=) pg_catalog.format('pgq.%I', v_table)::regclass
               and t.tgname operator(pg_catalog.=) 'keep_log');
-        -- Others than the log are changed by every call: only emptying them costs nobody a trigger.
+        -- Every call changes the tables other than the log: there only TRUNCATE has the trigger.
         execute pg_catalog.format(
             'create trigger keep_log before %s truncate on pgq.%I '
             'for each statement execute function pgq._keep_log()',

@@ -1,5 +1,5 @@
--- Of messages that were just published with dedup keys: the ids of those that stay. Where a topic
--- has one queue, and that replaces or postpones, a message may have given way to another one.
+-- For messages that were just published with dedup keys: the ids of the messages that stay. If a
+-- topic has a single queue, which replaces or postpones, another message may stay instead.
 create or replace function pgq._key_holders(topic text, dedup_keys text[], ids bigint[])
 returns bigint[]
 language plpgsql volatile

@@ -1,5 +1,5 @@
--- This message, if a queue gets it: for that queue it is the first with its dedup key. Else the
--- message that was. Queues that replace or postpone get it in any case.
+-- This message, if a queue gets it as its first one with the dedup key; else the message that was
+-- first. Queues that replace or postpone get the message in any case.
 create or replace function pgq._key_owner(topic text, dedup_key text, message_id bigint)
 returns bigint
 language plpgsql volatile
@@ -19,7 +19,7 @@ begin
         if v_first is not null then
             return v_first;
         end if;
-        -- Its time has passed, and it was forgotten meanwhile.
+        -- The key has expired, and was deleted meanwhile.
     end loop;
     return message_id;
 end

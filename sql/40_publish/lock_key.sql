@@ -1,5 +1,5 @@
--- Takes a dedup key for a message, or locks the row of the message that has it; null if it is taken
--- now. Waits for another transaction that publishes the key, until it is known who was first.
+-- Takes a dedup key for a message and returns null, or locks and returns the row of another message
+-- that has it. Waits for another transaction that publishes the key, to know which is first.
 create or replace function pgq._lock_key(
     queue_id int, topic text, dedup_key text, message_id bigint, due_at timestamptz,
     until timestamptz
@@ -20,7 +20,7 @@ begin
         where d.queue_id = _lock_key.queue_id and d.topic = _lock_key.topic
           and d.dedup_key = _lock_key.dedup_key
         for update;
-        exit when found;  -- else it was forgotten meanwhile
+        exit when found;  -- else it was deleted meanwhile
     end loop;
     return v_key;
 end

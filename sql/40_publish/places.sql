@@ -1,5 +1,5 @@
--- Where the anchors are of filters that a message may match: places and ranges of its fields, and
--- the names of headers that only few filters ask for.
+-- The keys by which the anchors of filters are found that a message may match: places and areas of
+-- its fields, and the names of headers that only few filters test.
 create or replace function pgq._places(
     fields pgq._field[], patterns text[], message pgq.message,
     out places bigint[], out areas box[], out names bigint[])
@@ -68,4 +68,4 @@ begin
 end
 $$;
 comment on function pgq._places(pgq._field[], text[], pgq.message) is
-    'Where the anchors are of filters that a message may match.';
+    'The keys by which the anchors of filters are found that a message may match.';

@@ -98,5 +98,5 @@ comment on function pgq.publish(
     text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller) is
     'Publishes one message in the caller''s transaction and returns its id. A queue that has had '
     'the dedup_key with this topic within its window does not get the message; if no queue gets '
-    'it, nothing is stored and the id is that of the message before. A queue with another dedup '
-    'than keep replaces or postpones a message that waits with the key.';
+    'it, nothing is stored and the id is that of the earlier message. A queue with another dedup '
+    'than keep replaces or postpones a waiting message that has the key.';

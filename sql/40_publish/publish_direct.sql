@@ -1,7 +1,7 @@
 -- Fast path: messages that need nothing special, for queues that receive all of the topic. Writes
 -- log and ready rows itself; false, and nothing written, if the route changes meanwhile. The
 -- trigger and its transition table cost a third of a batch of ten. The log row goes straight into
--- the slot of the current era, where no trigger is.
+-- the slot of the current era, which has no INSERT trigger.
 create or replace function pgq._publish_direct(
     route pgq.route, ids bigint[], payloads jsonb[], headers jsonb[], priority int, sender text,
     recipient text, reply_to text, correlation_id text, publisher text, xid xid8
@@ -46,7 +46,7 @@ begin
             from unnest(_publish_direct.ids, payloads, _publish_direct.headers)
                 u (id, payload, header);
     end case;
-    -- The slot is locked now: if its era is still the current one, whoever archives it waits.
+    -- The slot is locked now: if its era is still the current one, an archiver waits for it.
     if pg_sequence_last_value('pgq.era_number') <> v_era then
         perform pgq._copy_late(_publish_direct.ids);
     end if;

@@ -2,7 +2,7 @@
 --
 -- The topic is varchar on purpose. A literal or a parameter without a type fits both overloads, and
 -- PostgreSQL then keeps those whose argument has the preferred type of its category: text. So only
--- an argument of type json (or a topic of type varchar) comes here; with text in both, every call
+-- an argument of type json (or a topic of type varchar) selects this one; with text in both, calls
 -- with literals would be ambiguous. The body is bound and has no settings, so it is inlined.
 create or replace function pgq.publish(
     topic varchar,

@@ -1,5 +1,5 @@
--- Publishes n messages of a topic and returns their ids in the order given; of a duplicate, the id
--- of the first message with its dedup key. What publish and publish_batch have in common.
+-- Publishes n messages of a topic and returns their ids in the order given; for a duplicate, the id
+-- of the first message with its dedup key. The common part of publish and publish_batch.
 create or replace function pgq._publish(
     caller name, topic text, payloads jsonb[], headers jsonb[], priority int, delay interval,
     expires_in interval, sender text, recipient text, reply_to text, correlation_id text,
@@ -29,7 +29,7 @@ begin
         perform pgq._require_topic(caller, topic);
         v_publisher := caller::text;
     end if;
-    -- Take a transaction id before the route is read: whoever changes a queue waits for older ones.
+    -- Take a transaction id before the route is read: changes of a queue wait for older ones.
     v_xid := pg_current_xact_id();
     if cardinality(payloads) = 1 then
         v_ids := array[nextval('pgq.message_id')];
@@ -57,7 +57,7 @@ begin
 
     v_firsts := v_ids;
     if dedup_keys is not null then
-        -- Everybody takes keys in one order, so that two batches cannot wait for each other.
+        -- All transactions take keys in the same order, so that two batches cannot deadlock.
         for v_key in
             select u.key, u.i from unnest(dedup_keys) with ordinality u (key, i)
             where u.key is not null order by u.key, u.i

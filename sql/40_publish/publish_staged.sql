@@ -1,4 +1,4 @@
--- Publishes what was staged under these tokens, all of it or nothing; an epoch of a writer once.
+-- Publishes the messages staged under these tokens, all or none; an epoch of a writer only once.
 create or replace function pgq.publish_staged(
     tokens uuid[],
     size bigint default null,
@@ -24,7 +24,7 @@ declare
     v_publisher text;
 begin
     if not pgq._is_owner(caller) then
-        v_publisher := caller::text;  -- the trigger asks for its rights
+        v_publisher := caller::text;  -- the trigger checks its rights
     end if;
     if (writer is null) <> (epoch is null) then
         raise exception 'writer and epoch belong together'
@@ -39,7 +39,7 @@ begin
     -- publishing them.
     v_count := 0::bigint;
     foreach v_token in array tokens loop
-        -- Whoever publishes the token too waits here, and then finds nothing.
+        -- Another call that publishes the token waits here, and then finds nothing.
         perform from pgq.staged s where s.token = v_token order by s.position limit 1 for update;
         select coalesce(min(s.position), 0), coalesce(max(s.position), -1) into v_first, v_last
         from pgq.staged s where s.token = v_token;

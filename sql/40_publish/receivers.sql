@@ -1,6 +1,6 @@
--- The queues that receive messages of a topic and keep the first with a dedup key, and how long a
--- key counts for each. A route
--- that is searched by anchors does not list them: it would have to carry thousands.
+-- The queues with dedup = keep that receive messages of a topic, and the dedup window of each.
+-- A route whose bindings are found by anchors does not list the queues: it would have to list
+-- thousands.
 create or replace function pgq._receivers(route pgq.route)
 returns table (queue_id int, span interval)
 language plpgsql stable
@@ -21,4 +21,4 @@ begin
 end
 $$;
 comment on function pgq._receivers(pgq.route) is
-    'The queues that receive messages of a topic, and how long a dedup key counts for each.';
+    'The queues with dedup = keep that receive messages of a topic, and their dedup windows.';

@@ -1,4 +1,4 @@
--- Says what is wrong with an inserted message, if anything is.
+-- Raises the error for an inserted message with an invalid priority or invalid headers.
 create or replace function pgq._refuse_message(priority int, headers jsonb) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -16,4 +16,4 @@ begin
 end
 $$;
 comment on function pgq._refuse_message(int, jsonb) is
-    'Says what is wrong with an inserted message, if anything is.';
+    'Raises the error for an inserted message with an invalid priority or invalid headers.';

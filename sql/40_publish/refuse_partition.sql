@@ -1,5 +1,5 @@
--- The default of columns of the partitions of the log: an INSERT that names a partition is no
--- publish, because no trigger routes it. Who restores a dump gives all columns.
+-- The default of columns of the partitions of the log: an INSERT that names a partition is not a
+-- publish, because no trigger routes it. A restored dump gives all columns.
 create or replace function pgq._refuse_partition() returns bigint
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -12,7 +12,7 @@ end
 $$;
 comment on function pgq._refuse_partition() is 'Refuses an INSERT into a partition of the log.';
 
--- Once: it locks the partition.
+-- Only once: it locks the partition.
 do $$
 declare
     v_table text;

@@ -1,4 +1,4 @@
--- Ends a message that was taken out of where it waited, because another has its dedup key.
+-- Ends a waiting message that was taken out of its queue, because another has its dedup key.
 create or replace function pgq._replace(
     queue pgq.queue, old pgq._withdrawn, by bigint, now timestamptz
 ) returns void
@@ -16,8 +16,8 @@ $$;
 comment on function pgq._replace(pgq.queue, pgq._withdrawn, bigint, timestamptz) is
     'Ends a message that another replaces.';
 
--- Puts a message back that was taken out of where it waited, until the time of others with its
--- dedup key, but never earlier than it was due; returns when it is due.
+-- Puts a message back that was taken out of its queue, until the time of other messages with its
+-- dedup key, but never earlier than it was due. Returns when it is due.
 create or replace function pgq._postpone(
     queue pgq.queue, old pgq._withdrawn, by int8multirange, due timestamptz, now timestamptz
 ) returns timestamptz
@@ -49,4 +49,4 @@ end
 $$;
 comment on function pgq._postpone(
     pgq.queue, pgq._withdrawn, int8multirange, timestamptz, timestamptz) is
-    'Puts a message back until the time of others with its dedup key.';
+    'Puts a message back until the time of other messages with its dedup key.';

@@ -1,4 +1,4 @@
--- Publishes the answer to a message, where its sender awaits it.
+-- Publishes the answer to a message, to its reply_to topic.
 create or replace function pgq.reply(
     message_id bigint, payload jsonb, headers jsonb default '{}', sender text default null,
     caller pgq.caller default current_user
@@ -12,7 +12,7 @@ declare
     v_queues int[] := pgq._visible_queues(caller);
 begin
     select m.* into v_question from pgq.message m where m.id = reply.message_id;
-    -- To others than its consumers it is as if it were not there.
+    -- For roles that do not consume the message, it does not exist.
     if not found or (v_queues is not null and not pgq._is_received(v_queues, v_question)) then
         raise exception 'message % is not in the log', coalesce(message_id::text, 'null')
             using errcode = 'no_data_found',
@@ -23,8 +23,8 @@ begin
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'A question is published with reply_to, the topic for its answer.';
     end if;
-    -- Whoever asks gets no further than by publishing itself: an answer by the owner must not carry
-    -- a message where the asking role could not send one.
+    -- The asking role needs the right to publish to reply_to itself: an answer by the owner must
+    -- not send a message to a topic that the asking role cannot publish to.
     if v_question.publisher is not null then
         if to_regrole(quote_ident(v_question.publisher)) is null then
             raise exception 'the role that published message % is gone', message_id

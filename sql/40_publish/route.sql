@@ -26,8 +26,8 @@ begin
     if v_batch.size = 0 then
         return null;
     end if;
-    -- Rights before the route: errors must not reveal which topics exist. Who inserts by itself is
-    -- the publisher of all messages; here current_user is the owner.
+    -- Rights before the route: errors must not reveal which topics exist. A role that inserts
+    -- directly is the publisher of all messages; here current_user is the owner.
     if v_batch.publisher = current_user or pgq._is_owner(v_batch.publisher) then
         perform pgq._check_ids(v_batch.low, v_batch.high, v_batch.slots);
     elsif v_batch.publisher is not null then
@@ -56,12 +56,12 @@ begin
     end if;
 
     for v_topic in
-        -- A time of infinity stores a message and delivers it to nobody.
+        -- A message with deliver_at = infinity is stored and never delivered.
         select n.topic as name, array_agg(n.id order by n.id) as ids from new_message n
         where n.deliver_at is distinct from 'infinity'
         group by 1 order by 1
     loop
-        -- Sets of ids are compared by EXCEPT: an array is searched from its beginning for each row.
+        -- EXCEPT compares sets of ids: an array would be searched from its beginning for each row.
         if v_duplicates <> '{}' then
             v_topic.ids := array(
                 select unnest(v_topic.ids) except select unnest(v_duplicates) order by 1);

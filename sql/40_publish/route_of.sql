@@ -1,5 +1,5 @@
--- Who receives a topic: from the routing cache, or found out now; QU005 if nobody does. The only
--- place that looks up routes.
+-- The queues that receive a topic: from the routing cache, or computed now; QU005 if there is none.
+-- Only this function and the fast path of publish look up routes.
 create or replace function pgq._route_of(topic text) returns pgq.route
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -14,7 +14,7 @@ begin
         return v_route;
     end if;
     perform pgq._check_topic(topic);
-    -- One snapshot for all of it: an answer must not carry a later version than its bindings.
+    -- One statement, so one snapshot: a route must not have a later version than its bindings.
     select _route_of.topic, min(r.version),
            coalesce(array_agg(b.queue_id) filter (where b.plain and b.mode = 'queue'), '{}'),
            coalesce(array_agg(b.binding_id) filter (where not b.plain and b.mode = 'queue'), '{}'),
@@ -33,7 +33,7 @@ begin
                and (q.lane_keys is null
                     or bool_and(q.lane_keys is not null or q.mode = 'archive') over ())
                and not bool_or(c.counted) over (partition by c.queue_id) as plain,
-               -- A binding without a filter makes the queue's others superfluous, but they count.
+               -- A binding without a filter makes the queue's others superfluous, unless counted.
                c.counted or not bool_or(c.path is null) over (partition by c.queue_id)
                or row_number() over (
                    partition by c.queue_id order by c.path is not null, c.binding_id) = 1
@@ -55,4 +55,4 @@ begin
     return v_route;
 end
 $$;
-comment on function pgq._route_of(text) is 'Who receives a topic, or QU005.';
+comment on function pgq._route_of(text) is 'The queues that receive a topic, or QU005.';

@@ -1,7 +1,7 @@
 -- Delivers messages of one topic to the queues that receive them. Queues that had a message with
 -- the same dedup key are in had_queues, with the message in had_ids (see pgq._duplicates). A
--- priority is given if the messages share it and need nothing special. Returns those of ordering
--- groups, with their queues: the caller hands them to _join_queues when all topics are done.
+-- priority is given if the messages share it and need nothing special. Returns the messages of
+-- ordering groups, with their queues, for _join_queues when all topics are done.
 create or replace function pgq._route_topic(
     topic text, message_ids bigint[], had_ids bigint[], had_queues int[], keyed boolean,
     priority int, now timestamptz, out ids bigint[], out queues int[])
@@ -22,8 +22,8 @@ begin
         v_found := case when v_route.fields is not null then
             pgq._find_bindings(v_route, message_ids, now) end;
         for v_match in
-            -- Filter by filter: PostgreSQL keeps 32 compiled regular expressions, so to test all
-            -- filters on each message would take ten times as long where more have patterns.
+            -- Filter by filter: PostgreSQL caches 32 compiled regular expressions, so to test all
+            -- filters on each message would take ten times as long if more have patterns.
             with message as materialized (
                 select m from unnest(message_ids) u (id) join pgq.message m on m.id = u.id
                 where v_route.binding_ids <> '{}'
@@ -61,7 +61,7 @@ begin
                 v_ids := pgq._without(v_ids, had_ids, had_queues, v_queue.queue_id);
             elsif keyed and v_queue.dedup <> 'keep' then
                 v_ids := pgq._settle_keys(v_queue, v_ids, now);
-                v_queue.set_size := 1;  -- the next with the key finds the row by its rank
+                v_queue.set_size := 1;  -- the next message with the key finds the row by its rank
             end if;
             continue when v_ids = '{}';
             if priority is not null and v_queue.lane_keys is null then
@@ -74,7 +74,7 @@ begin
             end if;
             perform pgq._wake(v_queue.queue_id);
         end loop;
-        -- Bindings that have changed since the route was read are not those of the route.
+        -- Nothing was routed if the bindings have changed since the route was read: try again.
         exit when found or v_route.version = (select sum(s.version) from pgq.routing s);
     end loop;
 end

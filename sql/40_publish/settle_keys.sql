@@ -1,5 +1,5 @@
--- Which of these messages a queue gets that replaces or postpones by dedup key. A message that was
--- delivered before stays as it is, whatever became of it, and the new one is delivered too.
+-- Which of these messages go to a queue that replaces or postpones by dedup key. An earlier message
+-- that was delivered already stays as it is, and the new one is delivered too.
 create or replace function pgq._settle_keys(queue pgq.queue, ids bigint[], now timestamptz)
 returns bigint[]
 language plpgsql volatile
@@ -18,17 +18,17 @@ declare
     v_all int8multirange;
 begin
     if v_window <= interval '0' then
-        return ids;  -- as everywhere: such a window keeps nothing away
+        return ids;  -- with such a window every message is the first, as everywhere
     end if;
-    -- Everybody takes keys in one order, so that two batches cannot wait for each other. Each key
-    -- once: the row of a key that changes often in a transaction becomes slow.
+    -- All transactions take keys in the same order, so that two batches cannot deadlock. Each key
+    -- once: the row of a key becomes slow if it changes often in a transaction.
     for v_set in
         select m.topic, m.dedup_key, array_agg(m.id order by m.id) as ids,
                array_agg(greatest(m.deliver_at, now) order by m.id) as dues
         from unnest(_settle_keys.ids) i join pgq.message m on m.id = i
         where m.dedup_key is not null group by 1, 2 order by 1, 2
     loop
-        -- Of several with a key the last replaces, and the first is kept.
+        -- Of several messages with a key, replace keeps the last and postpone the first.
         v_stays := case when v_replace then cardinality(v_set.ids) else 1 end;
         v_id := v_set.ids[v_stays];
         v_due := v_set.dues[v_stays];
@@ -68,4 +68,4 @@ begin
 end
 $$;
 comment on function pgq._settle_keys(pgq.queue, bigint[], timestamptz) is
-    'Which messages a queue gets that replaces or postpones by dedup key.';
+    'Which messages go to a queue that replaces or postpones by dedup key.';

@@ -1,4 +1,4 @@
--- Takes out what was staged under these tokens: rows on their way into a table of the caller's.
+-- Takes out the rows that were staged under these tokens, for a table of the caller.
 create or replace function pgq.take_staged(tokens uuid[], size bigint) returns setof jsonb
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -27,6 +27,6 @@ begin
 end
 $$;
 comment on function pgq.take_staged(uuid[], bigint) is
-    'Returns the payloads that were put into pgq.staged under these tokens, and forgets them, '
-    'for whoever writes them into a table in the same transaction. 55000 unless there are that '
-    'many.';
+    'Returns the payloads that were put into pgq.staged under these tokens, and deletes them, '
+    'for a caller that writes them into a table in the same transaction. 55000 unless there are '
+    'as many as size.';

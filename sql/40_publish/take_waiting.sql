@@ -1,7 +1,7 @@
--- Takes a message that was never delivered out of where it waits in a queue; nothing if it is not
--- there, or if another transaction has it at the moment: a claim, or a publisher of its ordering
--- group. Waits for nobody. Messages with a dedup key have ready rows of their own in queues that
--- replace or postpone, so a rank and a time find them behind any backlog.
+-- Takes a message that was never delivered out of a queue; nothing if it does not wait there, or if
+-- another transaction has it at the moment: a claim, or a publisher of its ordering group. Never
+-- waits for a lock. Messages with a dedup key have ready rows of their own in queues that replace
+-- or postpone, so a rank and a time find them, whatever the backlog.
 create or replace function pgq._take_waiting(queue_id int, message_id bigint, due timestamptz)
 returns setof pgq._withdrawn
 language plpgsql volatile
@@ -32,7 +32,7 @@ begin
             return;
         end if;
     end if;
-    -- Messages move from the scheduled rows to the ready rows: in this order none slips past.
+    -- Messages move from the scheduled rows to the ready rows: in this order none is missed.
     v_places := array(
         select s.ctid from pgq.scheduled s
         where s.queue_id = _take_waiting.queue_id and s.due_at = due and s.attempt = 0
@@ -51,4 +51,4 @@ begin
 end
 $$;
 comment on function pgq._take_waiting(int, bigint, timestamptz) is
-    'Takes a message that was never delivered out of where it waits.';
+    'Takes a message that was never delivered out of a queue.';

@@ -1,4 +1,4 @@
--- The last epoch that a writer has published; and whether it may publish to a topic.
+-- The last epoch that a writer has published. Checks that the caller may publish to the topic.
 create or replace function pgq.writer_epoch(
     writer text, topic text default null, caller pgq.caller default current_user
 ) returns bigint

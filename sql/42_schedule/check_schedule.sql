@@ -22,7 +22,7 @@ begin
         when schedule.missed is null or schedule.missed not in ('skip', 'one', 'all') then
             v_problem := format('unknown missed "%s"', schedule.missed);
             v_hint := 'Use skip, one or all: what to do with runs that nobody carried out in time.';
-        -- By name: of an abbreviation or a number clocks never change. (The view takes 50 ms.)
+        -- By name: an abbreviation or an offset has no clock changes. (The view takes 50 ms.)
         when schedule.time_zone is null or schedule.time_zone <> 'UTC' and not exists (
             select from pg_timezone_names z where lower(z.name) = lower(schedule.time_zone))
         then

@@ -1,8 +1,8 @@
 -- The first moment after the given one that a cron expression chooses, in a time zone.
 --
--- When clocks go forward, a local time that is left out comes as much later as the clocks were put
--- on: 02:30 is 03:30 that day. When clocks go back, a local time comes twice. An expression for
--- every hour then runs both times, any other only the first time.
+-- When clocks go forward, a skipped local time runs as much later as the clocks were set forward:
+-- 02:30 is 03:30 that day. When clocks go back, a local time occurs twice. An expression for every
+-- hour then runs both times, any other only the first time.
 create or replace function pgq._cron_after(cron pgq._cron, time_zone text, after timestamptz)
 returns timestamptz
 language plpgsql stable

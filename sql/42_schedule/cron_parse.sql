@@ -1,4 +1,4 @@
--- Reads a cron expression; 22023 if it makes no sense or names a day that never comes.
+-- Parses a cron expression; 22023 if it makes no sense or names a day that does not exist.
 create or replace function pgq._cron_parse(cron text) returns pgq._cron
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -36,7 +36,7 @@ begin
     v_cron.weekdays := pgq._cron_field(cron, v_fields[5], 'weekday', 0, 7,
         '{sun,mon,tue,wed,thu,fri,sat}');
     v_cron.either := left(v_fields[3], 1) <> '*' and left(v_fields[5], 1) <> '*';
-    -- Each month has its 28 days; a longer day has to be one of some chosen month.
+    -- Each month has 28 days; a later day has to exist in one of the chosen months.
     if not v_cron.either and v_cron.days[1] > 28 and not exists (
         select from unnest(v_cron.months) m
         where v_cron.days[1] <= case when m = 2 then 29 when m in (4, 6, 9, 11) then 30 else 31 end)
@@ -48,4 +48,4 @@ begin
     return v_cron;
 end
 $$;
-comment on function pgq._cron_parse(text) is 'Reads a cron expression.';
+comment on function pgq._cron_parse(text) is 'Parses a cron expression.';

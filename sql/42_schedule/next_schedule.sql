@@ -1,5 +1,5 @@
--- When the next schedule has something for a queue: its consumers sleep until then at most. Reads a
--- bounded number of schedules; if none of those is for the queue, the time of the last one.
+-- When the next schedule publishes to a queue: its consumers sleep until then at most. Reads a
+-- bounded number of schedules; if none of these is for the queue, the time of the last one.
 create or replace function pgq._next_schedule(queue_id int) returns timestamptz
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -16,4 +16,4 @@ begin
 end
 $$;
 comment on function pgq._next_schedule(int) is
-    'When the next schedule has something for a queue.';
+    'When the next schedule publishes to a queue.';

@@ -1,4 +1,4 @@
--- Raises 42704 for a schedule that is not there.
+-- Raises 42704 for a schedule that does not exist.
 create or replace function pgq._refuse_schedule(name text) returns void
 language plpgsql immutable
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- Goes on with a schedule; false if it was not paused. Runs in between are not missed.
+-- Resumes a schedule; false if it was not paused. Runs during the pause do not count as missed.
 create or replace function pgq.resume_schedule(name text, caller pgq.caller default current_user)
 returns boolean
 language plpgsql volatile security definer
@@ -19,4 +19,4 @@ begin
 end
 $$;
 comment on function pgq.resume_schedule(text, pgq.caller) is
-    'Goes on with a schedule that is paused, from its next run on. False if it was not paused.';
+    'Resumes a schedule that is paused, from its next run on. False if it was not paused.';

@@ -1,6 +1,6 @@
--- Publishes what a schedule has due and notes its next run. The caller has locked its row.
+-- Publishes the due runs of a schedule and stores its next run. The caller has locked its row.
 --
--- Several runs are due when nobody has claimed or maintained for a while. "all" publishes each,
+-- Several runs are due if there was no claim and no maintain() for a while. "all" publishes each,
 -- "one" publishes the last of them, and so does "skip", unless the last one is late itself.
 create or replace function pgq._run_schedule(schedule pgq.schedule, now timestamptz) returns void
 language plpgsql volatile
@@ -43,4 +43,4 @@ begin
 end
 $$;
 comment on function pgq._run_schedule(pgq.schedule, timestamptz) is
-    'Publishes what a schedule has due.';
+    'Publishes the runs of a schedule that are due.';

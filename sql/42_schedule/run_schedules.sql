@@ -1,9 +1,9 @@
 -- Runs the schedules that are due, a bounded number; returns how many. Called by every claim that
 -- does upkeep, and by maintain().
 --
--- Each run is carried out once: whoever runs a schedule has its row locked until the messages are
--- committed, together with the time of the next run; others skip the row. Not under an old
--- snapshot: that would fail with 40001 when another has run the schedule.
+-- Each run is carried out once: a session that runs a schedule locks its row until the messages and
+-- the time of the next run are committed; others skip the row. Not under an old snapshot: that
+-- would fail with 40001 when another session has run the schedule.
 create or replace function pgq._run_schedules(now timestamptz) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -36,13 +36,13 @@ begin
     v_wanted.missed := missed;
     v_wanted.started_at := date_trunc('second', v_now);
     perform pgq._check_schedule(v_wanted);
-    perform pgq._route_of(topic);  -- QU005 now, not in the night
+    perform pgq._route_of(topic);  -- QU005 now, not at the first run
     v_wanted.next_at := pgq._next_run(v_wanted, v_now);
 
     insert into pgq.schedule select v_wanted.* on conflict on constraint schedule_pkey do nothing;
     if not found then
         v_present := pgq._schedule_for(caller, schedule.name);
-        -- A program may schedule at every start: the same times go on, or stay paused.
+        -- A program may call this at every start: with the same times it continues or stays paused.
         if v_present.cron is not distinct from cron and v_present.every is not distinct from every
            and v_present.time_zone = time_zone
         then
@@ -63,8 +63,8 @@ $$;
 comment on function pgq.schedule(
     text, text, jsonb, text, interval, text, text, jsonb, int, interval, pgq.caller) is
     'Publishes the message at regular times: cron (minute hour day month weekday, or @daily and '
-    'the like) in the time zone, or every so often from now on. Whoever claims or maintains runs '
-    'what is due, once. missed says what happens to runs that nobody was there for: skip them, '
-    'publish one for all of them, or all. The headers schedule and scheduled_at say which run it '
-    'is. The same name again changes the schedule; the same times go on. Returns the next run; '
-    'null: it is paused. Runs with the rights of whoever has called this.';
+    'the like) in the time zone, or at an interval (every) from now on. Claims and maintain() '
+    'publish each due run once. missed says what happens to runs that were not published in time: '
+    'skip them, publish one for all of them, or all. The headers schedule and scheduled_at name '
+    'the run. The same name again changes the schedule; with the same times it continues. Returns '
+    'the next run; null: it is paused. Publishes with the rights of the calling role.';

@@ -1,4 +1,4 @@
--- Notes that a run has failed, and when the next one is due: never, if that cannot be said.
+-- Stores that a run has failed, and when the next one is due: null (paused) if that is unknown.
 create or replace function pgq._skip_run(schedule pgq.schedule, error text, now timestamptz)
 returns void
 language plpgsql volatile
@@ -18,4 +18,4 @@ begin
 end
 $$;
 comment on function pgq._skip_run(pgq.schedule, text, timestamptz) is
-    'Notes that a run has failed.';
+    'Stores that a run has failed.';

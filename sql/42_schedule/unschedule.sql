@@ -12,4 +12,4 @@ begin
 end
 $$;
 comment on function pgq.unschedule(text, pgq.caller) is
-    'Ends a schedule: what it has published stays. False if there is none of that name.';
+    'Ends a schedule: messages that it has published stay. False if there is none of that name.';

@@ -1,5 +1,5 @@
 -- Wakes the consumers of the queues that receive a topic: they sleep until the next run of a
--- schedule at most, so that they have to know of a new one.
+-- schedule at most, and have to read the time of a new one.
 create or replace function pgq._wake_for(topic text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- Copies messages into the dead letters. The caller takes them out of where they are, in the same
+-- Copies messages into the dead letters. The caller removes them from their rows in the same
 -- transaction: if this fails, they stay there.
 create or replace function pgq._bury_set(
     queue_id int, ids int8multirange, attempt int, reason text, error text, details jsonb,

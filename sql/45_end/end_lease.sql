@@ -38,7 +38,7 @@ begin
         else
             v_part.ids := v_part.ids * v_wanted;
             v_part.size := pgq._set_size(v_part.ids);
-            -- Counts what goes, not what is left, which may be 50,000 ranges.
+            -- Counts the ids that leave: the rest may be 50,000 ranges.
             update pgq.lease l set ids = l.ids - v_part.ids, size = l.size - v_part.size
             where l.lease_id = v_part.lease_id and l.part = v_part.part;
         end if;

@@ -1,4 +1,4 @@
--- Ends messages whose time has passed, as their queue's policy says.
+-- Ends expired messages: dead letters, or discarded, by the policy of the queue.
 create or replace function pgq._expire(
     queue pgq.queue, ids int8multirange, attempt int, failures jsonb, grouped boolean,
     now timestamptz
@@ -36,4 +36,4 @@ begin
 end
 $$;
 comment on function pgq._expire(pgq.queue, int8multirange, int, jsonb, boolean, timestamptz) is
-    'Ends messages whose time has passed.';
+    'Ends expired messages.';

@@ -1,4 +1,4 @@
--- Ends messages of a queue whose time has passed, a bounded number; returns how many.
+-- Ends expired messages of a queue, a bounded number; returns how many.
 create or replace function pgq._expire_rows(
     queue pgq.queue, "rows" int, messages int, now timestamptz
 ) returns int
@@ -11,8 +11,8 @@ declare
     v_count int := 0;
     v_since timestamptz := '-infinity';
 begin
-    -- Portions: the next of an ordering group may have expired too. Each begins where the one
-    -- before has ended, because a scan still meets the rows that this transaction has deleted.
+    -- In portions: the next message of an ordering group may have expired too. Each portion begins
+    -- where the last one ended, because a scan still reads rows that this transaction has deleted.
     loop
         v_size := 0;
         for v_set in
@@ -49,4 +49,4 @@ begin
 end
 $$;
 comment on function pgq._expire_rows(pgq.queue, int, int, timestamptz) is
-    'Ends messages of a queue whose time has passed.';
+    'Ends expired messages of a queue.';

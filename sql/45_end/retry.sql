@@ -1,6 +1,6 @@
--- What becomes of messages whose delivery failed: another attempt, or the dead letters.
--- A delay of null is the queue's backoff; no delay at all makes them ready at once. A message that
--- timed out together with others becomes no dead letter: it is not known which of them did it.
+-- Retries messages whose delivery failed, or makes them dead letters.
+-- A delay of null is the queue's backoff; a delay of zero makes them ready at once. Messages that
+-- timed out together do not become dead letters: it is not known which of them is the cause.
 create or replace function pgq._retry(
     queue pgq.queue, ended pgq.lease, outcome text, delay interval, error text, details jsonb,
     now timestamptz, alone boolean default true
@@ -30,22 +30,22 @@ begin
         return;  -- the queue was dropped, and its messages with it
     end if;
     if v_delay is null then
-        -- Doubles with every attempt; half of it is random, so that what failed together does
-        -- not come back together.
+        -- Doubles with every attempt; half of it is random, so that messages that failed together
+        -- are not redelivered together.
         v_delay := make_interval(secs => least(
             extract(epoch from pgq._bounded(queue.max_backoff, pgq._limit('policy_years')))::float8,
             extract(epoch from pgq._bounded(queue.backoff, pgq._limit('policy_years')))::float8
                 * 2 ^ least(ended.attempt - 1, 62))
             * (0.5 + random() / 2));
     end if;
-    -- A dead letter that lets its group go on needs no turn. Of suspects a tenth comes back alone.
+    -- Dead letters that release their group do not wait in line. Of suspects a tenth returns alone.
     if ended.runs and (v_reason is null or queue.on_dead = 'block') then
         ended := pgq._return_runs(
             ended, v_failures, case when v_reason is null then v_delay end, now,
             case when outcome = 'timeout' then
                 ceil(ended.size::float8 / pgq._limit('suspect_split'))::int else ended.size end);
     end if;
-    -- What waits in line again is not dead.
+    -- Messages that wait in line again are not dead letters.
     insert into pgq.outcome (queue_id, event, reason, size)
     select ended.queue_id, outcome, o.reason, o.size
     from (values (v_reason, ended.size), (null, v_size - ended.size)) o (reason, size)
@@ -68,7 +68,7 @@ begin
                 v_failures, ended.ids);
         perform pgq._wake(ended.queue_id);
     else
-        -- Suspects come back in smaller rows, each delivered alone.
+        -- Suspects are redelivered in smaller rows, each of them alone.
         if outcome = 'timeout' then
             queue.set_size := least(
                 queue.set_size, ceil(ended.size::float8 / pgq._limit('suspect_split'))::int);
@@ -80,4 +80,4 @@ end
 $$;
 comment on function pgq._retry(
     pgq.queue, pgq.lease, text, interval, text, jsonb, timestamptz, boolean) is
-    'What becomes of messages whose delivery failed.';
+    'Retries messages whose delivery failed, or makes them dead letters.';

@@ -5,7 +5,7 @@ create or replace function pgq._low_tick(now timestamptz) returns bigint
 language sql stable
 return floor(date_part('epoch', now) * pgq._limit('ticks'))::bigint;
 comment on function pgq._low_tick(timestamptz) is
-    'The number of a moment: upkeep and watermarks are renewed once in each.';
+    'The tick of a time: upkeep and watermarks are renewed once in a tick.';
 
 create or replace function pgq._low_get(value text, secret text) returns pgq._low
 language sql stable
@@ -16,11 +16,11 @@ comment on function pgq._low_get(text, text) is 'The low watermark in the value 
 create or replace function pgq._low_set(queue_id int, secret text, low text) returns text
 language sql volatile
 return set_config('pgq.low_' || queue_id, md5(low || pg_backend_pid() || secret) || low, false);
-comment on function pgq._low_set(int, text, text) is 'Notes the low watermark of a queue.';
+comment on function pgq._low_set(int, text, text) is 'Stores the low watermark of a queue.';
 
 -- Rows before the watermark that its snapshot could not see: redeliveries, higher priorities, late
 -- commits. One probe of the index for each transaction that was running then; a join or = any
--- would walk over the whole index. Looks at no more than so many new rows.
+-- would walk over the whole index. Each probe reads at most "most" rows.
 create or replace function pgq._late_rows(queue_id int, low pgq._low, most int)
 returns pgq._late
 language plpgsql volatile
@@ -53,7 +53,7 @@ comment on function pgq._late_rows(int, pgq._low, int) is
     'Ready rows before the low watermark that its snapshot could not see.';
 
 -- Whether a fast path may look up late rows by one range of transactions, from the oldest that was
--- running: it is short, and holds few rows of the queue.
+-- running: the range is short, and holds few rows of the queue.
 create or replace function pgq._low_is_exact(queue_id int, seen pg_snapshot) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

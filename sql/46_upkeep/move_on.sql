@@ -1,4 +1,4 @@
--- Moves on groups whose head was done while a publisher held them; returns how many.
+-- Advances groups whose head ended while a publisher held them; returns how many.
 create or replace function pgq._move_on(queue pgq.queue, now timestamptz) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -25,4 +25,4 @@ begin
 end
 $$;
 comment on function pgq._move_on(pgq.queue, timestamptz) is
-    'Moves on groups whose head was done while a publisher held them.';
+    'Advances groups whose head ended while a publisher held them.';

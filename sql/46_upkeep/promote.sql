@@ -1,4 +1,4 @@
--- Makes ready what has become due, a bounded amount of it; returns how many messages.
+-- Makes due messages ready, a bounded number; returns how many.
 create or replace function pgq._promote(
     queue pgq.queue, due timestamptz, "rows" int, messages int, now timestamptz
 ) returns int
@@ -10,7 +10,7 @@ declare
     v_part int8multirange;
     v_count int := 0;
 begin
-    -- Rows that share their past come back together: delayed messages have none.
+    -- Rows with the same attempt and failures are joined: delayed messages have no failures.
     for v_set in
         with gone as (
             delete from pgq.scheduled d
@@ -41,4 +41,4 @@ begin
 end
 $$;
 comment on function pgq._promote(pgq.queue, timestamptz, int, int, timestamptz) is
-    'Makes ready what has become due.';
+    'Makes due messages ready.';

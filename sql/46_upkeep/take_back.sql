@@ -1,4 +1,4 @@
--- Gives back what expired leases hold, a bounded amount of it; returns how many messages.
+-- Takes back the messages of expired leases, a bounded number; returns how many.
 create or replace function pgq._take_back(
     queue pgq.queue, lease bigint, "rows" int, messages int, now timestamptz
 ) returns int
@@ -25,7 +25,7 @@ begin
         exit when v_count >= messages;
         if v_lease.lease_id is distinct from v_last then
             v_last := v_lease.lease_id;
-            -- All rows of a delivery or none: one that is being acknowledged may come back.
+            -- All rows of a delivery or none: an ack that has locked one of them may roll back.
             select count(*) into v_rows from pgq.lease l where l.lease_id = v_last;
             v_whole := v_rows = 1 or v_rows = (
                 select count(*) from (
@@ -35,8 +35,8 @@ begin
             end if;
         end if;
         continue when not v_whole;
-        -- What is left of a delivery when it times out is suspect, unless it is a single message:
-        -- then it is known which one.
+        -- The messages left of a delivery that times out are suspect, unless it is a single
+        -- message: then it is known which one is the cause.
         v_alone := v_rows = 1 and v_lease.size = 1 and v_lease.shared is not true;
         -- A failed dead-letter write must neither lose the message nor stop the claim.
         begin
@@ -62,7 +62,7 @@ begin
                           hint = 'Its messages stay leased and are tried again by later claims.';
         end;
     end loop;
-    -- Rows that are left to a later call.
+    -- Mark the rows that are left to a later call.
     if v_several <> '{}' then
         update pgq.lease l set shared = true where l.lease_id = any (v_several);
     end if;
@@ -70,4 +70,4 @@ begin
 end
 $$;
 comment on function pgq._take_back(pgq.queue, bigint, int, int, timestamptz) is
-    'Gives back what expired leases hold.';
+    'Takes back the messages of expired leases.';

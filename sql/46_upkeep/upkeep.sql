@@ -1,6 +1,6 @@
--- What a queue's own consumers have to do for it, in bulk by index and a bounded amount: take back
--- expired leases, make due messages ready, end expired messages, move groups on. Looks at leases
--- from a token on and at scheduled rows from a time on. Returns how many messages it moved.
+-- The maintenance that consumers do for their queue, in bulk by index and a bounded amount: take
+-- back expired leases, make due messages ready, end expired messages, advance groups. Reads leases
+-- from a token on and scheduled rows from a time on. Returns how many messages it moved.
 create or replace function pgq._upkeep(
     queue pgq.queue, lease bigint, due timestamptz, now timestamptz,
     "rows" int default pgq._limit('upkeep_rows'),
@@ -42,9 +42,9 @@ $$;
 comment on function pgq._upkeep(pgq.queue, bigint, timestamptz, timestamptz, int, int) is
     'Takes back expired leases, makes due messages ready and ends expired ones, a bounded amount.';
 
--- Upkeep by a claim: at most once in a tick, and noted in the low watermark, which is returned and
--- has to be stored. Leases that begin from now on have tokens from now on, and what is scheduled
--- from now on is due later: the next upkeep need not look before that.
+-- Upkeep by a claim: at most once in a tick, and recorded in the low watermark, which is returned
+-- and has to be stored. Leases that begin from now on have tokens from now on, and rows scheduled
+-- from now on are due later: the next upkeep need not read anything before that.
 create or replace function pgq._upkeep_tick(
     queue pgq.queue, low pgq._low, now timestamptz
 ) returns pgq._low

@@ -24,7 +24,7 @@ begin
         select unnest(pgq._unfinished(int8multirange(int8range(v_low, v_high + 1))))
     loop
         if v_copied >= pgq._limit('copy_ranges') and clock_timestamp() >= deadline then
-            return false;  -- the other ranges are not looked at yet
+            return false;  -- the other ranges are not copied yet
         end if;
         update pgq.message m
         set era = pg_sequence_last_value('pgq.era_number') % 3

@@ -1,5 +1,5 @@
--- Whether all transactions of this database with an id before that one have ended. Looks at the
--- backends, because a snapshot also waits for transactions of other databases.
+-- Whether all transactions of this database with an id before that one have ended. Reads the list
+-- of backends, because a snapshot also contains the transactions of other databases.
 create or replace function pgq._is_past(xid xid8) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

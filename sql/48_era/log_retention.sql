@@ -1,4 +1,4 @@
--- How long the log keeps messages: as long as the queue that wants it longest, since it is shared.
+-- How long the log keeps messages: the longest retention of any queue, since all share the log.
 create or replace function pgq._log_retention() returns interval
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

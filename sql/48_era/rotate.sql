@@ -1,8 +1,8 @@
 -- Rotates the log by one step; returns whether there may be another one. Only maintain() does it.
 --
 -- A closed era whose messages are past retention is emptied in two transactions. The first copies
--- its unfinished messages forward. The second truncates the slot, when no snapshot is left that
--- does not see the copies, and when the lock can be had within a moment.
+-- its unfinished messages forward. The second truncates the slot, when every snapshot sees the
+-- copies, and when the lock is granted within a moment.
 create or replace function pgq._rotate(now timestamptz, deadline timestamptz) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -23,8 +23,8 @@ begin
     update pgq.era e set closed_xid = pg_current_xact_id()
     where e.number < v_number and e.closed_xid is null;
 
-    -- Messages of an era are old enough when the era after it is. Who archives them has a while
-    -- longer for it. Nobody may publish into the era any more.
+    -- Messages of an era are old enough when the start of the next era is. An archiver gets extra
+    -- time. No transaction may still publish into the era.
     select e.* into v_era from pgq.era e join pgq.era n on n.number = e.number + 1
     where e.number < v_number and e.emptied_at is null
       and n.started_at + v_retention <= _rotate.now
@@ -56,7 +56,7 @@ begin
         end if;
     end if;
 
-    -- Last, because a sequence does not come back when a transaction rolls back.
+    -- Last, because a rollback does not reset a sequence.
     if exists (select from pgq.era e
                where e.number = v_number
                  and e.started_at + greatest(v_retention, interval '1 s') <= _rotate.now)
@@ -86,20 +86,20 @@ begin
         archived_at = null;
 end
 $$;
-comment on function pgq._begin_era(bigint, timestamptz) is 'Notes the beginning of an era.';
+comment on function pgq._begin_era(bigint, timestamptz) is 'Stores the beginning of an era.';
 
--- Truncates a slot of the log; false if somebody uses it. Waits for the lock for 40 ms, because on
--- a busy server somebody always has it for a moment, and everybody else waits for as long. Where
--- that is in vain, because readers follow each other closely, it waits longer the longer the slot
--- is overdue, well below deadlock_timeout. Who has the lock for more than a second, such as
--- pg_dump, is not waited for at all.
+-- Truncates a slot of the log; false if it is in use. Waits for the lock for 40 ms: on a busy
+-- server another session always holds it for a moment, and all later ones wait as long. If that is
+-- too short, because readers follow each other closely, it waits longer the longer the slot is
+-- overdue, well below deadlock_timeout. It does not wait for a holder whose transaction is older
+-- than a second, such as pg_dump.
 create or replace function pgq._truncate_slot(slot int, overdue interval) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '40ms'
 as $$
 begin
-    -- Ends with the function, as what it has declared.
+    -- Reset at the end of the function, because its SET clause names lock_timeout.
     perform set_config('lock_timeout', least(
         extract(epoch from current_setting('deadlock_timeout')::interval) * 1000 / 3,
         40 * (1 + extract(epoch from overdue) / 60))::int::text, true);

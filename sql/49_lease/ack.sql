@@ -1,4 +1,4 @@
--- Ends messages for good; null: everything that the lease still holds.
+-- Acknowledges messages of a lease; null: everything that the lease still holds.
 create or replace function pgq.ack(
     lease_id bigint, ids bigint[] default null, caller pgq.caller default current_user
 ) returns int
@@ -66,5 +66,5 @@ begin
 end
 $$;
 comment on function pgq.ack(bigint, bigint[], pgq.caller) is
-    'Acknowledges messages of a lease: they are done. Without ids everything that the lease still '
-    'holds. Returns how many. QU003 if the lease does not hold them: nothing has changed then.';
+    'Acknowledges messages of a lease: they are done. Without ids: all that the lease still holds. '
+    'Returns how many. QU003 if the lease does not hold them: nothing has changed then.';

@@ -1,5 +1,5 @@
--- Raises an error if fewer messages of a lease were read than it holds. A short answer would let
--- the caller acknowledge what it never got.
+-- Raises an error if fewer messages of a lease were read than it holds. Otherwise the caller could
+-- acknowledge messages that it never got.
 create or replace function pgq._check_read(lease_id bigint, read int) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- The lease lasts from now for the given time, or for the queue's.
+-- Extends a lease: it lasts from now for the given time, or for the lease duration of the queue.
 create or replace function pgq.extend(
     lease_id bigint, lease interval default null, caller pgq.caller default current_user
 ) returns timestamptz
@@ -18,7 +18,7 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'To give messages back use pgq.nack.';
     end if;
-    -- However often it is extended, a lease ends as long after its claim as the queue allows.
+    -- However often it is extended, a lease ends at most max_lease of the queue after its claim.
     select q.name, q.max_lease, min(l.until) as until,
            min(l.claimed_at) + pgq._lease_span(q.max_lease, '10 years') as "limit"
     into v_held
@@ -32,7 +32,7 @@ begin
                       'pgq.alter_queue.';
     end if;
     update pgq.lease l
-    -- Never shorter: the token stands where the lease was to end, and is not looked for before.
+    -- Never shorten a lease: its id encodes the original end, and expired leases are found by id.
     set until = greatest(
         l.until, least(v_now + pgq._lease_span(coalesce(extend.lease, q.lease)), v_held.limit))
     from pgq.queue q
@@ -46,6 +46,6 @@ begin
 end
 $$;
 comment on function pgq.extend(bigint, interval, pgq.caller) is
-    'Holds the messages of a lease for longer: the given time (null: the queue''s lease) from now, '
-    'but until max_lease of the queue after the claim at most; 55000 if it lasts that long '
-    'already. Returns the new end, or null if the lease never ends. QU003 if the lease is lost.';
+    'Extends a lease: it lasts for the given time (null: the lease duration of the queue) from '
+    'now, but at most until max_lease of the queue after the claim; 55000 if it lasts that long '
+    'already. Returns the new end, or null if the lease never ends. QU003 if the lease is stale.';

@@ -1,4 +1,4 @@
--- Acknowledges a message and keeps what the work has led to.
+-- Acknowledges a message and stores the result of the work.
 create or replace function pgq.finish(
     lease_id bigint, id bigint, result jsonb default null, caller pgq.caller default current_user
 ) returns void
@@ -20,7 +20,7 @@ begin
                   hint = 'To end all that a lease holds, without a result, use pgq.ack(lease_id).';
     end if;
     for v_part in select * from pgq._end_lease(finish.lease_id, array[finish.id]) loop
-        -- Whatever the queue records: the result is in this row.
+        -- Even if the queue does not record acks: this row holds the result.
         insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at, holder,
                                  client, result, ids)
         values (v_now, v_part.queue_id, 'ack', v_part.attempt, 1, v_part.lease_id,
@@ -37,6 +37,6 @@ begin
 end
 $$;
 comment on function pgq.finish(bigint, bigint, jsonb, pgq.caller) is
-    'Acknowledges one message of a lease and keeps a result of the work, for as long as the log '
+    'Acknowledges one message of a lease and stores a result of the work, for as long as the log '
     'keeps messages: pgq.result reads it. QU003 if the lease does not hold the message: nothing '
     'has changed then.';

@@ -23,7 +23,7 @@ begin
                   hint = 'About as many as there are readers is a good number.';
     end if;
     -- Locks the log until the transaction ends: a statement after this one has a newer snapshot,
-    -- and finds what was carried out of an emptied era.
+    -- and finds the messages that were copied forward out of a truncated era.
     lock table pgq.message in access share mode;
     select sum(l.size), case when min(l.attempt) = max(l.attempt) then min(l.attempt) end,
            bool_or(l.grouped)
@@ -57,7 +57,7 @@ end
 $$;
 comment on function pgq.lease_parts(bigint, int, pgq.caller) is
     'Cuts a lease into at most n parts of about one size: ranges of ids, from low to before high, '
-    'and how many messages of the lease are in each; and tells what need not be read of each '
-    'message: the attempt, if all have the same, and that none has a group key, if grouped is '
-    'false. For parallel readers of pgq.leased_message: called at the beginning of a transaction '
-    'under READ COMMITTED it makes sure that the messages stay where they are until its end.';
+    'and how many messages of the lease are in each. attempt: that of all messages; null if they '
+    'differ. grouped = false: no message has a group key. For parallel readers of '
+    'pgq.leased_message: called at the beginning of a transaction under READ COMMITTED, it keeps '
+    'the messages where they are until the transaction ends.';

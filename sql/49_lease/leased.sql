@@ -1,5 +1,5 @@
 -- The messages of a lease in delivery order. Volatile, so that it reads with a snapshot taken after
--- it has locked the log: an older one would miss what was carried out of an emptied era.
+-- it has locked the log: an older one would miss messages copied forward out of a truncated era.
 create or replace function pgq.leased(
     lease_id bigint, caller pgq.caller default current_user
 ) returns setof pgq.claimed
@@ -28,5 +28,5 @@ begin
 end
 $$;
 comment on function pgq.leased(bigint, pgq.caller) is
-    'The messages that a lease holds, again: for recovery, and after pgq.hold. Takes nothing. Many '
-    'read a lease in parallel by pgq.lease_parts and pgq.leased_message.';
+    'Reads the messages of a lease again: for recovery, and after pgq.hold. Changes nothing. To '
+    'read a lease in parallel, use pgq.lease_parts and pgq.leased_message.';

@@ -1,4 +1,4 @@
--- Gives messages back: another attempt after a delay, or the dead letters after the last one.
+-- Reports a failure: messages are retried after a delay, or dead letters after the last attempt.
 create or replace function pgq.nack(
     lease_id bigint,
     ids bigint[] default null,

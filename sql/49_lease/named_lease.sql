@@ -23,5 +23,5 @@ begin
 end
 $$;
 comment on function pgq.named_lease(text, text, pgq.caller) is
-    'The lease of a named claim, so that ack, nack, bury, extend, release and leased go by name: '
+    'The lease of a named claim, to call ack, nack, bury, extend, release and leased by name: '
     'select pgq.ack(pgq.named_lease(''orders'', ''job-42'')). QU003 if there is none.';

@@ -1,6 +1,6 @@
--- The messages of a set of ids, in order of their ids, as a lease delivers them: the one reader for
--- claims, named claims, streams and parallel readers. The planner inlines it. An id of no message
--- is an error.
+-- The messages of a set of ids, in order of their ids, as a lease delivers them: the only reader
+-- for claims, named claims, streams and parallel readers. The planner inlines it. An id without a
+-- message is an error.
 create or replace function pgq._read_ids(
     lease_id bigint, attempt int, until timestamptz, ids int8multirange
 ) returns setof pgq.claimed

@@ -1,7 +1,7 @@
--- Waits a moment for whoever is taking from these ready rows; true if the wait is over. Keeps no
--- lock: two who have waited for the same row would lock each other out of it. Asks for the lock of
--- those who take, so that another one that waits is waited for too: a weaker lock would be had at
--- once, while it keeps everybody from taking.
+-- Waits a moment for claims that are taking from these ready rows; true if they have ended. Keeps
+-- no lock: two claims that have waited for the same row would lock each other out of it. Requests
+-- the lock that claims take, so that it waits for other waiters too: a weaker lock would be granted
+-- at once, and would keep all claims from taking.
 create or replace function pgq._await_rows(rows tid[]) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -18,4 +18,4 @@ exception
 end
 $$;
 comment on function pgq._await_rows(tid[]) is
-    'Waits a moment for whoever is taking from these ready rows.';
+    'Waits a moment for claims that are taking from these ready rows.';

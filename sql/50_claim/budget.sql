@@ -1,10 +1,10 @@
--- What the limits of a whole queue leave to a claim of n messages.
+-- What the limits of a whole queue allow a claim of n messages to take.
 --
 -- A claim has to know what others have taken and not committed yet, and must not wait for their
 -- commits: then the claims of a queue would be as slow as the disk. So a limit is cut into up to 16
 -- shards, each with a part of the permits and of the tokens, and a claim locks as many shards as it
--- needs. Others have taken nothing from a shard that one has locked. Only if every shard that has
--- something left is locked, the claim waits for one.
+-- needs. No open transaction has taken from a shard that the claim has locked. The claim waits for
+-- a shard only if every shard that has something left is locked.
 create or replace function pgq._budget(
     queue_id int, limits pgq.queue_limit, n int, first bigint, now timestamptz
 ) returns pgq._budget
@@ -27,8 +27,8 @@ declare
 begin
     v_budget.shards := '{}';
     for v_round in 1 .. 4 loop
-        -- The first round locks one shard, the second what else has something left, as far as that
-        -- is known; the last ones wait.
+        -- The first round locks one shard, the second other shards that have something left, as
+        -- far as that is known; later rounds wait.
         v_busy := null;
         v_sums := array[case when v_budget.permits is not null then
                             pgq._set_size(v_budget.permits) end, v_tokens];
@@ -52,7 +52,7 @@ begin
                 v_busy := v_shard;
             end if;
         end loop;
-        -- A new statement sees what was committed before the locks were had.
+        -- A new statement sees what was committed before the locks were granted.
         if limits.max_leased is not null then
             select coalesce(range_agg(case when upper(l.permits) - lower(l.permits) = l.size
                                       then l.permits
@@ -99,7 +99,7 @@ begin
 end
 $$;
 comment on function pgq._budget(int, pgq.queue_limit, int, bigint, timestamptz) is
-    'What the limits of a queue leave to a claim.';
+    'What the limits of a queue allow a claim to take.';
 
 -- How many permits and tokens a shard had left when the permits in use were counted; null: it is
 -- not limited by them.

@@ -2,8 +2,8 @@
 --
 -- The low watermark says what the row at the head of the queue looks like. Most heads are taken by
 -- one of three fast paths, each of which is one statement that deletes ready rows and writes the
--- lease: _take_row, _take_singles and _take_part. Everything else, and what they leave alone, is
--- done by pgq._claim.
+-- lease: _take_row, _take_singles and _take_part. pgq._claim does everything else, and runs when a
+-- fast path has taken nothing.
 create or replace function pgq.claim(
     topic text,
     filter jsonb default null,
@@ -55,7 +55,7 @@ begin
             end if;
             v_now := pgq.now();
         end if;
-        -- In seconds, which no stored interval makes fail.
+        -- Computed in seconds: so no stored interval can make it fail.
         v_until := v_now + make_interval(secs => greatest(least(
             date_part('epoch', coalesce(lease, v_queue.lease)), 601), 0));
         if v_until = v_now or v_until > v_now + interval '10 min' then

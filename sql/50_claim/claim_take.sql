@@ -1,6 +1,6 @@
 -- Takes up to n messages and writes the lease. Used by claim, and by hold for named claims that
--- are read later. A lease begins when the messages are taken, not when the call began. A caller
--- that has done upkeep says so (tended): it is not done twice, even if the tick is another by now.
+-- are read later. A lease begins when the messages are taken, not when the call began. tended: the
+-- caller has done upkeep, which is not repeated even if the next tick has begun.
 create or replace function pgq._claim(
     queue pgq.queue, filter jsonb, n int, lease interval, key text, low pgq._low,
     endless boolean default false, tended boolean default false, runs boolean default false
@@ -27,7 +27,7 @@ begin
     if not tended then
         v_upkeep := low.upkeep;
         low := pgq._upkeep_tick(queue, low, pgq.now());
-        -- Claims that do not look for the head note here that this tick has had its upkeep.
+        -- Claims that do not call _find_head store here that this tick has had its upkeep.
         if (queue.limited or filter is not null) and low.upkeep is distinct from v_upkeep then
             perform pgq._low_set(queue.queue_id, queue.secret, low::text);
         end if;
@@ -49,8 +49,8 @@ begin
             v_taken := pgq._take_matching(queue, v_claim, filter);
         end if;
         exit when v_taken.size > 0;
-        -- Nothing found: look for what is due, again if each message of an ordering group that
-        -- has expired lets the next one in. Or wait a moment for claims that are taking a part of a
+        -- Nothing found: do upkeep; repeatedly for ordering groups, where the end of an expired
+        -- message makes the next one ready. Or wait a moment for claims that are taking a part of a
         -- row, because they put the rest back.
         continue when (i = 1 or exists (select from pgq.group_head h
                                         where h.queue_id = queue.queue_id))

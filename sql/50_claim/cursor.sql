@@ -16,8 +16,8 @@ end
 $$;
 comment on function pgq._cursor_get(bigint, int) is 'The scan cursor of a filter.';
 
--- Stores a cursor if that pays: the claim has tested many messages, or the last one is a second
--- old. Nobody waits for another claim that stores one.
+-- Stores a cursor if that pays off: the claim has tested many messages, or the last cursor is a
+-- second old. Does not wait for another claim that stores one.
 create or replace function pgq._cursor_set(
     filter_id bigint, queue pgq.queue, low pgq._low, tested bigint, now timestamptz
 ) returns void

@@ -1,8 +1,8 @@
--- Finds what comes next in a queue, and notes the low watermark.
+-- Finds the next rows of a queue, and stores the low watermark.
 --
 -- The head is the first ready row that this transaction can see and that has not expired: not the
 -- first that it can lock, because another claim may roll back. Late rows come before the watermark
--- and were not visible when it was noted. While there are any, the watermark stays where it is.
+-- and were not visible when it was stored. While there are any, the watermark stays where it is.
 create or replace function pgq._find_head(queue pgq.queue, low pgq._low, now timestamptz)
 returns pgq._queue_head
 language plpgsql volatile
@@ -11,7 +11,7 @@ as $$
 declare
     v_head pgq._queue_head;
     v_tick bigint := pgq._low_tick(now);
-    -- The snapshot first: what commits later is late for the next claim.
+    -- The snapshot first: rows that commit later are late rows for the next claim.
     v_seen pg_snapshot := pg_current_snapshot();
     v_own xid8 := pg_current_xact_id_if_assigned();
     v_new bigint := 0::bigint;  -- rows that were made since the watermark
@@ -55,13 +55,13 @@ begin
     if (v_head.late).places is not null then
         low.size := null;
     else
-        -- Without a head everything was looked at: new messages arrive behind the last id.
+        -- Without a head all rows were read: new messages arrive behind the last id.
         low.rank := coalesce(v_walked, v_head.rank, greatest(
             low.rank, pgq._rank(0, false, pg_sequence_last_value('pgq.message_id'))));
         low.seen := v_seen;
         low.own := v_own;
-        -- The fast paths look up new rows without a limit: not while there may be many of them.
-        -- And they begin at the watermark, which has to be the head.
+        -- No fast path while there may be many new rows, which it looks up without a limit; nor if
+        -- the watermark is not the head, because it begins there.
         low.size := case when v_head.place is null then 0
                     when v_walked < v_head.rank then null
                     when pgq._low_is_exact(queue.queue_id, v_seen) then v_head.size end;
@@ -74,4 +74,4 @@ begin
 end
 $$;
 comment on function pgq._find_head(pgq.queue, pgq._low, timestamptz) is
-    'Finds what comes next in a queue, and notes its low watermark.';
+    'Finds the next rows of a queue, and stores its low watermark.';

@@ -1,6 +1,6 @@
 -- The first n messages that match a filter, in order: the rows that hold them and which of their
--- ids match. Looks among the given rows; or, without any, among the next rows of the lanes that
--- can hold a match, or of the whole queue. Locks nothing.
+-- ids match. Searches the given rows; or, without any, the next rows of the lanes that can hold a
+-- match, or of the whole queue. Locks nothing.
 --
 -- Each way is one flat statement that stops at the n-th match: a message is tested in 0.2 us, and
 -- anything that works in chunks, or with an aggregate per row, costs more than that.
@@ -51,7 +51,7 @@ begin
             select x.place, x.rank, range_agg(int8range(x.id, x.id + 1)) as ids, count(*) as count
             from (
                 select r.place, r.rank, m.id
-                -- Apart: the planner would look for the rows by walking through all ranks.
+                -- Separate: else the planner would find the rows by walking through all ranks.
                 from (select t.ctid as place, t.* from pgq.ready t
                       where t.ctid = any (among) offset 0) r
                 cross join lateral unnest(r.ids) u (ids)

@@ -1,5 +1,5 @@
--- A named claim that does not read its messages: the lease alone, without an end unless one is
--- given. For those who read it in parts.
+-- A named claim that does not read its messages: it returns the lease, which has no end unless one
+-- is given. For consumers that read it in parts.
 create or replace function pgq.hold(
     topic text,
     key text,
@@ -37,8 +37,8 @@ begin
 end
 $$;
 comment on function pgq.hold(text, text, jsonb, int, interval, boolean, pgq.caller) is
-    'Claims under a name without reading the messages, for those who read them in parts with '
+    'Claims under a name without reading the messages, for consumers that read them in parts with '
     'pgq.lease_parts: returns the lease and how many messages it holds, or no row if there are '
     'none to claim. The same key returns the same lease until it is acknowledged. Without a lease '
-    'it has no end: pgq.leases lists what is held, pgq.release breaks it. With runs it takes of an '
-    'ordering group not the head alone but also those that wait behind it: see pgq.stream_claim.';
+    'duration it has no end: pgq.leases lists it, pgq.release ends it. With runs it takes not only '
+    'the head of an ordering group but also messages that wait behind it: see pgq.stream_claim.';

@@ -17,9 +17,9 @@ comment on function pgq._any_matches(pgq.filter, int8multirange, int, timestampt
     'Whether a set holds a message that matches a filter.';
 
 -- The next lanes that have something to claim and are not known to be at their limits, in the order
--- of their turns: behind the one that had the last, and around. Each with its first row, or with
+-- of their turns: from the one after the last turn, and around. Each with its first row, or with
 -- the first that holds a match, if there is a filter to be tested. Locks the lanes if they have
--- limits: full_at says which (1970); it is null for lanes that others have locked or that are new.
+-- limits: full_at is then 1970, and null for lanes that others have locked or that are new.
 create or replace function pgq._lane_heads(
     queue pgq.queue, claim pgq._claim, limits pgq.queue_limit, kept int[], first bigint, turn int,
     filter pgq.filter default null, low pgq._low default null
@@ -48,7 +48,7 @@ begin
                   and (r.expires_at is null or r.expires_at > claim.claimed_at)
                   and (filter.path is null
                        or r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
-                       -- Not what the filter has tested: see pgq._cursor_get.
+                       -- Not rows that the filter has tested: see pgq._cursor_get.
                        and (low.rank is null or r.rank >= low.rank or r.xid = low.own
                             or not pg_visible_in_snapshot(r.xid, low.seen))
                        and pgq._any_matches(filter, r.ids, r.attempt + 1, claim.claimed_at))

@@ -1,6 +1,6 @@
 -- How many messages a claim takes from each of these lanes: equal parts of n, or what the limits of
--- the lane leave. Lanes with limits that _lane_heads could not lock are left out, but for new ones.
--- Suspects are delivered alone, so a lane that begins with them comes alone or has to wait.
+-- the lane allow. Lanes with limits that _lane_heads could not lock are left out, except new ones.
+-- Suspects are delivered alone, so a lane that begins with them is taken alone or not now.
 create or replace function pgq._lane_quotas(
     queue_id int, claim pgq._claim, limits pgq.queue_limit, first bigint, heads pgq._head[]
 ) returns pgq._head[]
@@ -23,7 +23,7 @@ begin
                 heads[i].full_at := 'epoch';
             end if;
         end loop;
-        -- A new statement sees what was committed before the locks were had.
+        -- A new statement sees what was committed before the locks were granted.
         heads := array(
             select row(h.lane_id, h.lane, h.place, h.size, h.suspect, b.full_at, least(
                        limits.lane_max_leased - (
@@ -46,7 +46,7 @@ begin
     for i in 1 .. v_count loop
         v_head := heads[i];
         exit when v_left < 1 or v_head.suspect and v_heads <> '{}';
-        -- Equal parts; who has one more is left to chance, or it would always be the same lanes.
+        -- Equal parts; which lanes give one more is random, or it would always be the same lanes.
         v_head.quota := least(v_head.quota, v_left,
             (floor(claim.n::float8 * i / v_count + v_chance)
              - floor(claim.n::float8 * (i - 1) / v_count + v_chance))::int);

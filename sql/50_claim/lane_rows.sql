@@ -32,7 +32,7 @@ comment on function pgq._lane_matches(pgq._claim, pgq._head[], pgq.filter) is
 
 -- Locks the first rows of some lanes that hold as many messages as each of them is to give, or
 -- that many that match a filter. Returns which of their ids to take, and how many of each lane. A
--- row of suspects comes alone.
+-- row of suspects is taken alone.
 create or replace function pgq._lane_rows(
     claim pgq._claim, heads pgq._head[], filter pgq.filter, sure boolean,
     out places tid[], out sets int8multirange[], out size int, out sizes int[])
@@ -74,4 +74,4 @@ begin
 end
 $$;
 comment on function pgq._lane_rows(pgq._claim, pgq._head[], pgq.filter, boolean) is
-    'Locks rows of lanes that hold so many messages.';
+    'Locks rows of lanes that hold as many messages as each lane is to give.';

@@ -18,8 +18,8 @@ $$;
 comment on function pgq._lock_flow(int, bigint) is
     'Waits for the claim that has locked a lane or a shard.';
 
--- What to lock of a lane that has nothing yet. Whoever makes it has it; another one that does the
--- same at this moment would be waited for.
+-- Inserts the row that claims of a lane lock, and so locks it. False if the row exists, or if
+-- another claim is inserting it at this moment.
 create or replace function pgq._new_lane(queue_id int, lane bigint) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -41,7 +41,7 @@ exception
         return false;
 end
 $$;
-comment on function pgq._new_lane(int, bigint) is 'Makes what claims of a lane lock.';
+comment on function pgq._new_lane(int, bigint) is 'Inserts the row that claims of a lane lock.';
 
 -- When the token bucket of a queue or a lane is full.
 create or replace function pgq._full_at(queue_id int, lane bigint) returns timestamptz
@@ -57,7 +57,7 @@ end
 $$;
 comment on function pgq._full_at(int, bigint) is 'When a token bucket is full.';
 
--- Takes tokens out of a bucket that was full at a moment. The new version of the row is at another
+-- Takes tokens out of a bucket that is full at full_at. The new version of the row is at another
 -- place of the index, where the next claim finds it first.
 create or replace function pgq._spend(
     queue_id int, lane bigint, full_at timestamptz, step float8, tokens int, now timestamptz

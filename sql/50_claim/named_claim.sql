@@ -1,4 +1,4 @@
--- The lease of a named claim, prolonged, if the name has one. Claims of one name wait for each
+-- The lease of a named claim, extended, if the name has one. Claims of one name wait for each
 -- other, so that the second finds the lease of the first.
 create or replace function pgq._named_claim(
     queue pgq.queue, key text, lease interval, endless boolean
@@ -11,7 +11,7 @@ declare
     v_until timestamptz;
 begin
     perform pgq._take_name(queue.queue_id, key);
-    -- Locked, because somebody may be ending the lease, or taking it back.
+    -- Locked, because another session may be ending the lease, or taking it back.
     select l.lease_id into v_taken.lease_id from pgq.lease l
     where l.queue_id = queue.queue_id and l.key = _named_claim.key
     order by l.part limit 1 for update;

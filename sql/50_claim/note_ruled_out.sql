@@ -1,6 +1,6 @@
--- Notes that the lanes leave nothing to a filter, for pgq.filter_stats and pgq.findings(): at most
--- once in five minutes, because such a claim is to cost next to nothing. The time is that of the
--- filter's scan cursor, which stays as it is.
+-- Records that the lanes rule out every match of a filter, for pgq.filter_stats and pgq.findings():
+-- at most once in five minutes, because such a claim should cost next to nothing. The time is
+-- stored with the filter's scan cursor, which stays as it is.
 create or replace function pgq._note_ruled_out(queue_id int, filter_id bigint, now timestamptz)
 returns void
 language plpgsql volatile
@@ -29,4 +29,4 @@ begin
 end
 $$;
 comment on function pgq._note_ruled_out(int, bigint, timestamptz) is
-    'Notes that the lanes leave nothing to a filter.';
+    'Records that the lanes rule out every match of a filter.';

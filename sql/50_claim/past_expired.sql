@@ -1,10 +1,10 @@
 -- The first ready rows that have not expired, from a rank on, where many have expired: a claim must
--- not walk over a million of them. Reads so many rows in order. If all of these have expired, it
--- skips the rest: rows that never expire are found by an index of their own, in order; of those
--- that do, the ones that expire next are looked at, and the lowest ranks of them are taken. That is
--- the order of the queue, except where more than these are left and their times to live differ.
--- No rows: everything has expired. Before the rank walked everything has: that is the first of the
--- rows, unless there may be others before it.
+-- not walk over a million of them. Reads a limited number of rows in order. If all of these have
+-- expired, it skips the rest. An index of its own finds the rows that never expire, in order; of
+-- the other rows, those that expire next are read. The result is sorted by rank. That is the order
+-- of the queue, unless more rows than these are left and their times to live differ.
+-- No rows: everything has expired. walked: all rows before this rank have expired. It is the rank
+-- of the first row found, unless there may be others before it.
 create or replace function pgq._past_expired(
     queue_id int, now timestamptz, low bigint,
     out places tid[], out rank bigint, out size int, out suspect boolean, out walked bigint)

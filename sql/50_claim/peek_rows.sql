@@ -1,5 +1,5 @@
 -- The next ready rows of a queue, or of some of its lanes, in order, with about that many messages
--- in them. Locks nothing: what is found here may be gone, or another's, when it is taken.
+-- in them. Locks nothing: another claim may have deleted or locked a row before it is taken.
 create or replace function pgq._peek_rows(
     queue_id int, lanes pgq._lanes, low bigint, messages int
 ) returns table (place tid, rank bigint, lane_id int, attempt int, size int,

@@ -1,7 +1,7 @@
 -- Takes up to n messages of a queue that has limits, or whose lanes take turns.
 --
--- The budget of the claim is what the limits of the whole queue leave (_budget). No more than that
--- is taken, so nothing is put back. Limits of lanes, and turns, are the business of _take_turns.
+-- The budget of the claim is what the limits of the whole queue allow (_budget). No more than that
+-- is taken, so nothing is put back. _take_turns handles limits of lanes, and turns.
 create or replace function pgq._take_limited(
     queue pgq.queue, claim pgq._claim, filter jsonb, low pgq._low
 ) returns pgq._taken
@@ -36,9 +36,9 @@ begin
         if v_limit is distinct from (
             select l from pgq.queue_limit l where l.queue_id = queue.queue_id)
         then
-            return v_taken;  -- the limits have changed: alter_queue wakes who sleeps
+            return v_taken;  -- the limits have changed: alter_queue wakes sleeping consumers
         end if;
-        -- The lease begins after what was counted as ended has ended.
+        -- The lease begins now, after the end of all leases that were counted as ended.
         v_now := pgq.now();
         claim.until := claim.until + (v_now - claim.claimed_at);
         claim.claimed_at := v_now;
@@ -61,7 +61,7 @@ begin
     if num_nonnulls(v_limit.max_leased, v_limit.step, v_limit.lane_max_leased,
                     v_limit.lane_step) > 0
     then
-        v_taken.missed := null;  -- nobody waits who has locked a shard or a lane
+        v_taken.missed := null;  -- a claim that has locked a shard or a lane must not wait
     end if;
     if v_taken.size > 0 then
         v_left := v_taken.size;
@@ -73,8 +73,8 @@ begin
                 queue.queue_id, pgq._shard_lane(v_budget.shards[i]), v_budget.full_at[i],
                 v_limit.step * pgq._shards(v_limit), v_spent, claim.claimed_at);
         end loop;
-        -- Others may have found everything locked meanwhile and gone to sleep. Not if the limits of
-        -- the queue leave them nothing.
+        -- Wake other consumers, which may have found everything locked meanwhile and gone to sleep;
+        -- not if the limits of the queue leave them nothing.
         if (v_turns or v_taken.size = v_wanted) and (claim.n = v_wanted or v_taken.size < claim.n)
            and exists (select from pgq.waiter)
         then

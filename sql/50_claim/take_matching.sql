@@ -1,7 +1,7 @@
 -- Takes up to n messages that match a filter, in order, skipping rows that others are taking.
 --
--- Ready rows are tested without a lock. Only rows that hold a match are locked, and what does not
--- match in them goes back at once. The scan cursor of the filter says how far it has tested: first
+-- Ready rows are tested without a lock. Only rows that hold a match are locked, and their ids that
+-- do not match go back at once. The scan cursor of the filter says how far it has tested: first
 -- come rows that the cursor does not cover (late rows), then the rows behind it.
 create or replace function pgq._take_matching(
     queue pgq.queue, claim pgq._claim, document jsonb
@@ -29,7 +29,7 @@ begin
         return v_taken;
     end if;
     if document::text ~ E'"\\$now"' then
-        v_filter.filter_id := null;  -- what a clock does not match now it may match later
+        v_filter.filter_id := null;  -- a message that does not match now may match later
     end if;
     v_low := pgq._cursor_get(v_filter.filter_id, queue.queue_id);
     if v_low.seen is not null then
@@ -52,14 +52,14 @@ begin
             claim.n := claim.n - v_rows.size;
             claim.part := v_rows.part;
             v_suspect := v_rows.suspect;
-            -- Rows that others hold. They may come back, so the cursor stays before them.
+            -- Rows that others have locked. Others may roll back, so the cursor stays before them.
             select least(v_stop, min(r.rank)),
                    v_taken.missed || array_agg(r.ctid) filter (where r.size > 1)
             into v_stop, v_taken.missed
             from pgq.ready r
             where r.ctid = any (v_found.places) and r.queue_id + 0 = queue.queue_id;
             if v_rows.size = 0 then
-                -- Rows that are gone: whoever took from them may have put the rest back.
+                -- Rows that are gone: a claim that took from them may have put the rest back.
                 v_taken.missed := nullif(v_taken.missed || array(
                     select p from unnest(v_found.places) p
                     where not exists (select from pgq.ready r where r.ctid = p)), '{}');
@@ -79,7 +79,7 @@ begin
         insert into pgq.filter_hit (filter_id, queue_id, claims, tested, matched, used_at, last_at)
         values (v_filter.filter_id, queue.queue_id, 1, v_tested, v_taken.size,
                 claim.claimed_at, case when v_taken.size > 0 then claim.claimed_at end);
-        -- Not while late rows are left, or suspects have ended the scan.
+        -- No cursor while late rows are left, or if suspects have ended the scan.
         -- A scan by hash is short: a cursor would cost more, by the rows that it does not cover.
         if v_found.high is not null and not v_suspect
            and not (v_by_hash and v_tested < 10 * pgq._limit('cursor_tests'))

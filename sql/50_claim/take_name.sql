@@ -1,5 +1,5 @@
--- Lets claims of one name wait for each other. A row that is inserted and deleted by a transaction
--- keeps others from inserting it until that has ended, and nothing is left to be tidied up.
+-- Serializes claims of one name. A row that a transaction inserts and deletes keeps others from
+-- inserting it until the transaction ends, and no row is left to be removed.
 create or replace function pgq._take_name(queue_id int, key text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -11,4 +11,4 @@ begin
     delete from pgq.mutex t where t.what = v_what;
 end
 $$;
-comment on function pgq._take_name(int, text) is 'Lets claims of one name wait for each other.';
+comment on function pgq._take_name(int, text) is 'Serializes claims of one name.';

@@ -20,7 +20,7 @@ begin
                 order by h.rank limit 1 for update skip locked)
           and r.size >= n
           and (r.expires_at is null or r.expires_at > now)
-          and not exists (  -- by transaction: the order leaves no other index
+          and not exists (  -- found by xid: the ORDER BY leaves no other index
               select from pgq.ready k
               where k.queue_id = queue.queue_id
                 and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank

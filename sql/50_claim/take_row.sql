@@ -1,6 +1,6 @@
 -- Fast path: the row at the head holds just what is wanted. One statement deletes it and writes the
 -- lease. Nothing changes, and nothing is returned, if the head is of another kind, or if there may
--- be late rows before it. By _take_part, which can put a rest back, it would cost a sixth more.
+-- be late rows before it. With _take_part, which can put a rest back, it would cost a sixth more.
 create or replace function pgq._take_row(
     queue pgq.queue, low pgq._low, n int, lease_id bigint, now timestamptz, until timestamptz
 ) returns pgq._fast_lease
@@ -18,7 +18,7 @@ begin
                 order by h.rank limit 1 for update skip locked)
           and (r.size = n or r.suspect and r.size < n)
           and (r.expires_at is null or r.expires_at > now)
-          and not exists (  -- by transaction: the order leaves no other index
+          and not exists (  -- found by xid: the ORDER BY leaves no other index
               select from pgq.ready k
               where k.queue_id = queue.queue_id
                 and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank

@@ -1,7 +1,7 @@
--- Takes up to n messages out of the given ready rows, or those of the given sets out of them, and
--- writes the lease; what is left of a row goes back at once. Rows that another transaction has
--- locked are skipped. A row of suspects is taken alone. Returns how many were taken, the number of
--- the next part of the lease, and whether suspects were met: the claim takes no more then.
+-- Takes up to n messages out of the given ready rows, or only those of the given sets, and writes
+-- the lease; the rest of each row goes back at once. Rows that another transaction has locked are
+-- skipped. A row of suspects is taken alone. Returns how many were taken, the number of the next
+-- part of the lease, and whether suspects were found: the claim takes no more then.
 create or replace function pgq._take_rows(
     claim pgq._claim, places tid[], sets int8multirange[] default null,
     tested_by bigint default null, partly bigint default null,
@@ -65,8 +65,8 @@ begin
                p.attempt + 1, p.size, p.grouped, claim.journal,
                nullif(current_setting('application_name'), ''), inet_client_addr(), claim.key,
                p.failures, p.ids, p.flow,
-               -- Of these the first ones count, as many as there are messages: no more than those,
-               -- so that others need not cut the set.
+               -- Only the first permits count, as many as there are messages. No more than those
+               -- are stored, so that other claims need not cut the set.
                case when claim.permits is null or v_ahead = 0 and p.size = claim.n
                    then claim.permits
                when v_ahead + sum(p.size) over w = p.size

@@ -1,6 +1,6 @@
--- Adds to a lease that was just written what waits in line behind the heads of groups that it has:
--- fresh messages of the same priority that match, up to the first that does not fit. Groups give
--- about as many each. Returns how many. Heads that have failed before get no company.
+-- Adds to a lease that was just written the messages that wait in line behind its group heads:
+-- first deliveries of the same priority that match, up to the first that does not fit. Each group
+-- gives about as many. Returns how many. Heads that have failed before stay alone.
 create or replace function pgq._take_runs(
     queue pgq.queue, lease_id bigint, filter jsonb, room int, now timestamptz
 ) returns int
@@ -22,7 +22,7 @@ begin
         where l.lease_id = _take_runs.lease_id and l.grouped and l.attempt = 1
           and l.failures is null order by l.part
     loop
-        -- Not of groups whose line an operator is changing. Publishers can go on.
+        -- Skips groups whose line an operator is changing. Does not block publishers.
         select array_agg(x.group_key) as keys, array_agg(x.id) as heads, min(x.priority) as priority
         into v_run
         from (
@@ -73,4 +73,4 @@ begin
 end
 $$;
 comment on function pgq._take_runs(pgq.queue, bigint, jsonb, int, timestamptz) is
-    'Adds to a lease what waits behind the heads of groups that it has.';
+    'Adds to a lease the messages that wait behind its group heads.';

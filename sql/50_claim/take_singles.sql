@@ -16,7 +16,7 @@ begin
                r.failures, r.ids
         from pgq.ready r
         where r.queue_id = queue.queue_id and r.rank >= low.rank
-          and not exists (  -- by transaction: the order leaves no other index
+          and not exists (  -- found by xid: the ORDER BY leaves no other index
               select from pgq.ready k
               where k.queue_id = queue.queue_id
                 and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank

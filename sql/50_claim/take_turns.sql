@@ -1,7 +1,7 @@
 -- Takes up to n messages from the lanes whose turn it is: from a few of them, about as many from
 -- each, no more than the limits of a lane leave. The next claim of the session begins behind the
 -- last of these lanes, so that each lane has its turn however much the others hold. A session keeps
--- its place in a setting; a forged one only changes which lane comes first.
+-- its place in a setting; a forged value only changes which lane comes first.
 create or replace function pgq._take_turns(
     queue pgq.queue, claim pgq._claim, document jsonb, limits pgq.queue_limit, low pgq._low
 ) returns pgq._taken
@@ -27,7 +27,7 @@ begin
     if document is not null then
         v_filter := pgq._keep_filter(queue, document);
         if document::text ~ E'"\\$now"' then
-            v_filter.filter_id := null;  -- what a clock does not match now it may match later
+            v_filter.filter_id := null;  -- a message that does not match now may match later
         end if;
         v_lanes := pgq._keep_lanes(queue, v_filter);
         if v_lanes.kept = '{}' then
@@ -61,7 +61,7 @@ begin
             claim.permits := pgq._first_ids(claim.permits, v_size);
         end if;
         claim.n := v_size;
-        v_now := pgq.now();  -- the lease begins after what was counted as ended has ended
+        v_now := pgq.now();  -- after the end of all leases that were counted as ended
         claim.until := claim.until + (v_now - claim.claimed_at);
         claim.claimed_at := v_now;
         claim.lease_id := pgq._lease_token(claim.until);
@@ -75,7 +75,7 @@ begin
     elsif v_all = '{}' and v_test.filter_id is not null
           and num_nonnulls(limits.lane_max_leased, limits.lane_step) = 0
     then
-        -- All lanes were looked at: the next claim need not test these messages again.
+        -- All lanes were read: the next claim need not test these messages again.
         v_low.rank := greatest(
             v_low.rank, pgq._rank(0, false, pg_sequence_last_value('pgq.message_id') + 1));
         v_low.seen := v_seen;

@@ -1,5 +1,5 @@
 -- Takes up to n messages that a queue got before it had lanes, until maintain() has sorted them.
--- To limits they are one lane. With a filter those that match.
+-- Limits count them as one lane. With a filter, only messages that match.
 create or replace function pgq._take_unlaned(
     claim pgq._claim, limits pgq.queue_limit, low pgq._low, filter pgq.filter
 ) returns pgq._taken

@@ -1,4 +1,4 @@
--- One WARNING a minute and session about a filter that tests many messages and finds nothing.
+-- At most one WARNING a minute in a session, for a filter that tests many messages without a match.
 create or replace function pgq._warn_of_testing(queue pgq.queue, document jsonb, tested bigint)
 returns void
 language plpgsql volatile

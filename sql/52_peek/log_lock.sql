@@ -1,5 +1,5 @@
--- Keeps the live log from being truncated until the transaction ends, and tells what has been
--- archived since.
+-- Prevents truncation of the live log until the transaction ends. Returns archived eras: those that
+-- are still in a slot, and those after the given era.
 create or replace function pgq.log_lock(
     after bigint default null, topic text default null, caller pgq.caller default current_user
 ) returns table (era bigint, path text, slot int, is_new boolean)
@@ -10,7 +10,7 @@ begin
     if not pgq._is_owner(caller) then
         perform pgq._require(caller, 'consume', log_lock.topic);
     end if;
-    -- On the partitions too. What follows, here and in the transaction, has a newer snapshot.
+    -- Locks the partitions too. Later statements, here and in the transaction, get newer snapshots.
     lock table pgq.message in access share mode;
     return query
         select a.era, a.path, e.slot::int,
@@ -22,7 +22,7 @@ begin
 end
 $$;
 comment on function pgq.log_lock(bigint, text, pgq.caller) is
-    'For readers of what pgq.log_parts has told, at the beginning of their transaction under READ '
-    'COMMITTED: until it ends no slot of the log is truncated. Returns the eras whose copies are '
-    'confirmed and that are still in a slot, which is to be left out, and those whose copies were '
-    'confirmed after that era (is_new): what was live then is in them now.';
+    'Call it at the start of a READ COMMITTED transaction that reads what pgq.log_parts returned: '
+    'no slot of the log is truncated until the transaction ends. Returns the eras with a confirmed '
+    'copy that are still in a slot (do not read that slot), and those with a number greater than '
+    'the argument after (is_new): messages that were live before are in these copies now.';

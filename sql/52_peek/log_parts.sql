@@ -1,4 +1,4 @@
--- Where all messages up to an id are, at this moment: in copies of eras, or in the live log.
+-- Locates all messages up to an id: in archived copies of eras, or in the live log.
 create or replace function pgq.log_parts(
     high bigint, topic text default null, caller pgq.caller default current_user
 ) returns table (era bigint, path text, started_at timestamptz, messages bigint, low bigint,
@@ -15,7 +15,7 @@ begin
     if not pgq._is_owner(caller) then
         perform pgq._require(caller, 'consume', log_parts.topic);
     end if;
-    -- Unfinished messages of old eras were copied forward; others came late, or were replayed.
+    -- Small ids in the live log: messages that were copied forward, committed late, or replayed.
     select coalesce(range_agg(int8range(m.id, m.id + 1)), '{}') into v_live
     from pgq.message m
     where m.id <= v_archived
@@ -23,7 +23,7 @@ begin
                               where e.archived_at is not null and e.emptied_at is null));
     return query
         select e.era, e.path, e.started_at, e.messages, e.low, least(e.high, log_parts.high),
-               -- A message that is in several places is taken from the last one.
+               -- A message that is in several places is read from the last one.
                int8multirange(int8range(e.low, e.high + 1)) * (v_live + coalesce((
                    select range_agg(o.old) from pgq.archive_era o
                    where o.era > e.era and o.old <> '{}' and o.old && int8range(e.low, e.high + 1)
@@ -31,7 +31,7 @@ begin
         from pgq.archive_era e
         where e.low is not null and e.low <= log_parts.high
         union all
-        -- Emptied without a copy, after the archive had begun.
+        -- Eras that were truncated without a copy, after the archive had begun.
         select n, null, null, null, null, null, null
         from generate_series(
             (select min(e.era) from pgq.archive_era e),
@@ -45,9 +45,9 @@ begin
 end
 $$;
 comment on function pgq.log_parts(bigint, text, pgq.caller) is
-    'Where the messages with ids up to high are, as one snapshot shows it. A row for the copy of '
-    'each era: what it holds is in it, but for ids, which are in a later place too. The last row, '
-    'without an era, is the live log: the messages from low on, and those with smaller ids that '
-    'are in ids. A row with an era and no low is an era that was emptied before it was copied. '
-    'When high is what pgq.log_range said and its publishers have ended, that is every message '
-    'once.';
+    'Where the messages with ids up to high are, in one snapshot. A row for the copy of each era: '
+    'read all messages of the copy but those in ids, which are in a later place too. The last row, '
+    'without an era, is the live log: read the messages from low on, and those with smaller ids '
+    'that are in ids. A row with an era and no low is an era that was truncated before it was '
+    'copied. If high comes from pgq.log_range and its publishers have ended, this gives every '
+    'message once.';

@@ -1,4 +1,4 @@
--- The ids of the log, and who may still add messages with smaller ones.
+-- The range of ids in the log, and the open transactions that may still add smaller ids.
 create or replace function pgq.log_range(
     topic text default null, slot int default null, caller pgq.caller default current_user
 ) returns table (low bigint, high bigint, publishers text[])
@@ -13,7 +13,7 @@ begin
     end if;
     select min(m.id), max(m.id) into low, high from pgq.message m
     where log_range.slot is null or m.era = log_range.slot;
-    -- After that: who takes an id has the sequence locked before, and until its transaction ends.
+    -- Read the locks after the ids: nextval() locks the sequence first, until the transaction ends.
     publishers := array(
         select distinct l.virtualtransaction from pg_locks l
         where l.locktype = 'relation' and l.mode = 'RowExclusiveLock'
@@ -23,6 +23,6 @@ begin
 end
 $$;
 comment on function pgq.log_range(text, int, pgq.caller) is
-    'The smallest and the largest id in the log, or in a slot of it, and the transactions (as '
-    'pg_locks shows them) that have published and not ended: when they have, the log up to that '
-    'id changes no more. Works on a standby, which does not know the transactions.';
+    'The smallest and the largest id in the log, or in one slot of it, and the open transactions '
+    '(as pg_locks names them) that have published. When these have ended, the log up to the '
+    'largest id no longer changes. Works on a standby, which cannot list the transactions.';

@@ -1,5 +1,5 @@
--- The messages of a queue that are in one state, those whose state ends first at the top. Reads no
--- more than it returns if there is no filter, and whole sets one by one if there is.
+-- Lists the messages of a queue in one state: scheduled and leased ones by the end of that state,
+-- dead ones newest first. Reads sets one by one until n messages match.
 create or replace function pgq.messages(
     topic text, state text default 'ready', filter jsonb default null, n int default 50,
     caller pgq.caller default current_user
@@ -75,7 +75,7 @@ begin
                    m.published_at, m.expires_at, v_set.until
             from unnest(v_set.ids) r
             cross join lateral (
-                -- Apart, as in pgq.peek: the planner would walk through the whole log in order.
+                -- OFFSET 0, as in pgq.peek: else the planner may scan the whole log in id order.
                 select e.* from pgq.message e where e.id >= lower(r) and e.id < upper(r) offset 0
             ) m
             where pgq._matches(v_filter.path, v_filter.scope, m::pgq.message, v_set.attempt, v_now)
@@ -87,8 +87,8 @@ begin
 end
 $$;
 comment on function pgq.messages(text, text, jsonb, int, pgq.caller) is
-    'Lists messages of a queue that are ready (in delivery order), scheduled (delayed or waiting '
-    'for a retry), leased, waiting (for their turn in an ordering group) or dead (the newest '
-    'first), and match the filter, at most n. lease_until is when a scheduled message is due, '
-    'until when one is leased, and when a dead one died; attempt is the number of deliveries so '
-    'far, null for ready ones. Takes nothing, locks nothing, works on a standby.';
+    'Lists at most n messages of a queue that match the filter and are in a state: ready (in '
+    'delivery order), scheduled (delayed or waiting for a retry), leased, waiting (for their turn '
+    'in an ordering group) or dead (newest first). lease_until is the due time of a scheduled '
+    'message, the end of a lease, or when a dead letter died. attempt is the number of deliveries '
+    'so far, null for ready messages. Takes nothing, locks nothing, works on a standby.';

@@ -36,7 +36,7 @@ begin
             return query
                 select m.* from unnest(v_row.ids) r
                 cross join lateral (
-                    -- Apart: the planner would join by walking through the whole log in order.
+                    -- OFFSET 0: else the planner may join by a scan of the whole log in id order.
                     select e.* from pgq.message e
                     where e.id >= lower(r) and e.id < upper(r) offset 0
                 ) m
@@ -52,5 +52,5 @@ begin
 end
 $$;
 comment on function pgq.peek(text, jsonb, int, pgq.caller) is
-    'Looks at the next n ready messages of a queue that match the filter, in delivery order. Takes '
+    'Returns the next n ready messages of a queue that match the filter, in delivery order. Takes '
     'nothing, locks nothing, works on a standby.';

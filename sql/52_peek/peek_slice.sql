@@ -33,6 +33,6 @@ begin
 end
 $$;
 comment on function pgq.peek_slice(text, jsonb, int, int, pgq.caller) is
-    'Looks at all ready messages of a queue that match the filter, or at a slice of them, in no '
-    'order: the slices 0 to of - 1 together are all. For parallel readers; attempt counts '
-    'the deliveries so far. Takes nothing, works on a standby.';
+    'Returns the ready messages of a queue that match the filter, or one slice of them, in no '
+    'particular order. The slices 0 to of - 1 together are all of them. For parallel readers. '
+    'attempt counts the deliveries so far. Takes nothing, works on a standby.';

@@ -1,4 +1,4 @@
--- The messages of the log with ids from low to before high, whoever has received them.
+-- The messages of the log with ids from low (inclusive) to high (exclusive), delivered or not.
 create or replace function pgq.read_log(
     low bigint, high bigint, topic text default null, filter jsonb default null,
     slot int default null, skip int[] default null, caller pgq.caller default current_user
@@ -13,7 +13,7 @@ declare
 begin
     if not pgq._is_owner(caller) then
         perform pgq._require(caller, 'consume', read_log.topic);
-        -- Its own topic, all of it: a filter would be one for others as well.
+        -- The queue must receive its whole topic: what a filter excludes is not for its consumers.
         if not exists (select from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
                        where q.name = read_log.topic and b.pattern = q.name and b.path is null)
         then
@@ -34,7 +34,7 @@ begin
 end
 $$;
 comment on function pgq.read_log(bigint, bigint, text, jsonb, int, int[], pgq.caller) is
-    'The messages of the log with ids from low to before high, delivered or not; of a topic, '
-    'matching a filter, in a slot, not in those to be skipped, if these are given. In no order. '
-    'Works on a standby. '
-    'Other roles than the owner may read the topic of a queue that they may consume.';
+    'The messages of the log with ids from low (inclusive) to high (exclusive), delivered or not, '
+    'in no particular order. Optional conditions: topic, filter, one slot, slots to skip. Works '
+    'on a standby. Roles other than the owner may read the topic of a queue that they may consume, '
+    'if the queue receives all of that topic.';

@@ -1,4 +1,4 @@
--- Where the consumers of a queue are notified.
+-- The NOTIFY channel of a queue.
 create or replace function pgq.channel(topic text, caller pgq.caller default current_user)
 returns text
 language plpgsql stable security definer
@@ -11,6 +11,6 @@ begin
 end
 $$;
 comment on function pgq.channel(text, pgq.caller) is
-    'The channel to LISTEN to, to be woken when the queue may have messages: an identifier such as '
-    'pgq_0d2c..., without a payload. It is random, so that only consumers of the queue know it. '
-    'It stays the same until the queue is dropped.';
+    'The channel on which consumers LISTEN for messages of the queue: an identifier such as '
+    'pgq_0d2c...; notifications have no payload. The name is random, so that only consumers of the '
+    'queue know it, and stays the same until the queue is dropped.';

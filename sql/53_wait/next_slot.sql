@@ -1,5 +1,5 @@
--- When a limit may let something through that it holds back now: the moment of the next token. Null
--- if that is not known: what waits for an ack is woken by it, and by the end of a lease.
+-- When a rate limit may let the next message through: the time of the next token. Null: unknown. A
+-- consumer at the max_leased limit is woken by an ack, or by the end of a lease.
 create or replace function pgq._next_slot(queue pgq.queue, waiter text, now timestamptz)
 returns timestamptz
 language plpgsql volatile
@@ -26,7 +26,7 @@ begin
               and f.full_at = 'epoch'
             for update skip locked) s) < 16
     then
-        return now + interval '100 ms';  -- some claim may keep others from what is left
+        return now + interval '100 ms';  -- a concurrent claim has locked a shard
     end if;
     if v_limit.step is not null then
         v_burst := pgq._burst(v_limit.rate, v_limit.burst);
@@ -38,7 +38,7 @@ begin
             cross join lateral generate_series(1, b.burst) n
             order by 1);
         if v_tokens[1] > now then
-            -- The first who waits has the first token, the second the second.
+            -- The first listener gets the first token, the second one the second.
             return v_tokens[least(cardinality(v_tokens), (
                 select 1 + count(*) from pgq.waiter w
                 where w.queue_id = queue.queue_id and w.until > now
@@ -59,4 +59,4 @@ begin
 end
 $$;
 comment on function pgq._next_slot(pgq.queue, text, timestamptz) is
-    'When a limit may let something through.';
+    'When a limit may let the next message through.';

@@ -1,4 +1,4 @@
--- Has this handler seen the message? If not, it has now.
+-- Whether this handler has seen the message; if not, records that it has now.
 create or replace function pgq.seen(
     handler text, message_id bigint, size int default 100, caller pgq.caller default current_user
 ) returns boolean
@@ -7,7 +7,7 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    -- The handlers of a role are its own: nobody can mark what another has to do as done.
+    -- Handlers belong to a role, so that no role can mark the work of another as done.
     v_role text := case when pgq._is_owner(caller) then '' else caller::text end;
 begin
     if handler is null or handler = '' or message_id is null or size is null or size < 1 then
@@ -15,7 +15,7 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'The handler is a name of yours, such as "billing:charge".';
     end if;
-    -- Waits for a transaction that is handling the same message, until it is known how it ends.
+    -- Waits until a concurrent transaction that handles the same message has ended.
     insert into pgq.handled (role, handler, message_id, handled_at)
     values (v_role, seen.handler, seen.message_id, pgq.now())
     on conflict on constraint handled_pkey do nothing;
@@ -24,7 +24,7 @@ begin
     end if;
     delete from pgq.handled h
     where h.ctid = any (array(
-        -- Locked is only what goes: OFFSET in a query with FOR UPDATE would lock the whole ring.
+        -- Locks only the rows to delete: OFFSET in the query with FOR UPDATE would lock all rows.
         select o.ctid from pgq.handled o
         where o.role = v_role and o.handler = seen.handler and o.handled_id <= (
             select l.handled_id from pgq.handled l
@@ -35,7 +35,7 @@ begin
 end
 $$;
 comment on function pgq.seen(text, bigint, int, pgq.caller) is
-    'Consumer-side deduplication: true if the handler has seen the message among its last size '
-    'ones, else false, and it is remembered. Call it in the transaction of the work: what is '
-    'rolled '
-    'back was not seen. A role with rights has handlers of its own.';
+    'Consumer-side deduplication: true if the message is among the last size messages that the '
+    'handler has seen; else false, and the message is recorded. Call it in the transaction of '
+    'the work: a rollback undoes the record too. '
+    'Each role with rights has its own handlers.';

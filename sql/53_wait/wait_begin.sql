@@ -1,10 +1,10 @@
 -- Registers a consumer that found nothing, so that publishing wakes it. Returns how long it may
--- sleep; no time at all means: claim again first.
+-- sleep; zero means: claim again first.
 --
--- The race: a publisher that looked for waiters before this one was registered commits after the
--- consumer looked for messages. So first the registration has to be committed (first call), then
--- everybody who may have missed it has to end (second call), then comes a last claim; after that
--- no message can arrive unannounced, as long as the registration lasts.
+-- The race: a publisher searches for listeners before this one is registered, and commits after it
+-- has searched for messages. So the registration is committed first (first call). Then all
+-- transactions that may have missed it have to end (second call). Then comes a last claim. After
+-- that, every message is notified while the registration lasts.
 create or replace function pgq.wait_begin(
     topic text, waiter text, timeout interval default '30 s',
     caller pgq.caller default current_user
@@ -36,7 +36,7 @@ begin
         values (v_queue.queue_id, wait_begin.waiter, v_now + 2 * timeout)
         on conflict on constraint waiter_pkey do update
         set until = excluded.until, horizon = null, armed = false;
-        -- The dead are swept by the living, if nobody calls maintain().
+        -- Delete expired listeners here too, in case nobody calls maintain().
         delete from pgq.waiter w
         where w.ctid = any (array(
             select s.ctid from pgq.waiter s
@@ -51,8 +51,8 @@ begin
         set until = case when w.until < v_now + timeout then v_now + 2 * timeout else w.until end,
             horizon = v_waiter.horizon, armed = v_waiter.armed
         where w.queue_id = v_queue.queue_id and w.waiter = wait_begin.waiter;
-        -- Somebody may be at it for hours: the longer it takes, the less often to look. What is
-        -- published meanwhile is notified.
+        -- An older transaction may stay open for hours: poll less often the longer it takes. Newer
+        -- transactions notify.
         return case when v_waiter.armed then interval '0' else least(timeout, greatest(
             interval '20 ms', (v_now + 2 * timeout - v_waiter.until) / 10)) end;
     end if;
@@ -63,25 +63,25 @@ begin
     if v_queue.paused then
         return timeout;  -- resume wakes it
     end if;
-    -- Not beyond the moment when something becomes due or a lease ends; soon, if a group waits for
-    -- a publisher to end, who may say nothing.
+    -- At most until a message is due or a lease ends; 100 ms if a group waits for a publisher: it
+    -- may end without a notification.
     select least(
         (select v_now + interval '100 ms' from pgq.group_stall g
          where g.queue_id = v_queue.queue_id limit 1),
         (select min(s.due_at) from pgq.scheduled s where s.queue_id = v_queue.queue_id),
         pgq._next_schedule(v_queue.queue_id),
         case when v_queue.limited then pgq._next_slot(v_queue, waiter, v_now) end,
-        -- Tokens are in the order of expiry, so the first ones tell.
+        -- Lease ids are in the order of expiry: the earliest end is among the first ones.
         (select min(l.until)
          from (select k.queue_id, k.until from pgq.lease k order by k.lease_id limit 1000) l
          where l.queue_id = v_queue.queue_id and l.until < 'infinity'))
     into v_due;
-    -- What is due and was not claimed is with somebody else: not in circles.
+    -- Do not spin: a due message that was not claimed is locked by another session.
     return least(timeout, greatest(coalesce(v_due - v_now, timeout), interval '20 ms'));
 end
 $$;
 comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
-    'Call it, in a transaction of its own, after a claim that found nothing; LISTEN before, to the '
-    'channel that pgq.channel(topic) names. '
-    'Returns how long to sleep: until notified, or for that time, at most the timeout; no time at '
-    'all means to claim again at once. The waiter is a name that no other consumer uses.';
+    'Registers a consumer that waits. LISTEN on the channel of pgq.channel(topic) first; then call '
+    'this, in a transaction of its own, after a claim that found nothing. '
+    'Returns how long to sleep unless notified, at most the timeout; zero means to claim again at '
+    'once. The waiter is a name that no other consumer uses.';

@@ -1,4 +1,4 @@
--- The consumer is awake: publishing need not notify it.
+-- Removes the registration of a consumer that is awake: publishing need not notify it.
 create or replace function pgq.wait_end(
     topic text, waiter text, caller pgq.caller default current_user
 ) returns boolean
@@ -15,6 +15,6 @@ begin
 end
 $$;
 comment on function pgq.wait_end(text, text, pgq.caller) is
-    'Call it when a consumer has woken up and found work: busy queues do not pay for '
+    'Call it when a consumer has woken up and found messages, so that a busy queue sends no '
     'notifications. '
-    'False if it was not waiting.';
+    'False if the consumer was not registered.';

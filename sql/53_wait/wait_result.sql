@@ -1,4 +1,4 @@
--- Notes that somebody waits for the end of a message: whoever ends it notifies the channel
+-- Registers a listener for the end of a message: the call that ends it notifies the channel
 -- pgq_result with the id.
 create or replace function pgq.wait_result(
     message_id bigint, waiter text, timeout interval default '1 min',
@@ -29,7 +29,7 @@ begin
 end
 $$;
 comment on function pgq.wait_result(bigint, text, interval, pgq.caller) is
-    'Notes that somebody waits for the end of a message. When it is finished, buried or cancelled, '
-    'whoever does that notifies the channel pgq_result with the id. Look at '
-    'pgq.result after this call, and again now and then: a transaction that was under way may not '
-    'have seen the waiter.';
+    'Registers a listener for the end of a message. The call that finishes, buries or cancels the '
+    'message notifies the channel pgq_result with its id. Read '
+    'pgq.result after this call, and again from time to time: a transaction that was already '
+    'running may not have seen the listener.';

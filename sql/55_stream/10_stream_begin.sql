@@ -1,4 +1,4 @@
--- Takes a consumer's name, or keeps it: an owner calls this again and again while it lives.
+-- Acquires a consumer's name, or renews it: the owner calls this periodically while it runs.
 create or replace function pgq.stream_begin(
     topic text, consumer text, owner text, timeout interval default '30 s',
     lease interval default null, caller pgq.caller default current_user
@@ -47,6 +47,6 @@ begin
 end
 $$;
 comment on function pgq.stream_begin(text, text, text, interval, interval, pgq.caller) is
-    'Takes the name of a consumer that works in numbered batches, and returns the last batch that '
-    'it has finished (0: none). To be repeated by the owner before the timeout is over, which '
-    'with a lease also extends the batch at work; 55006 if another owner has the name.';
+    'Acquires the name of a consumer that works in numbered batches. Returns the last batch that '
+    'it has finished (0: none). The owner repeats the call before the timeout ends; with a lease, '
+    'this also extends the current batch. 55006 if another owner has the name.';

@@ -1,4 +1,4 @@
--- Ties a consumer's name to the query whose checkpoint counts its batches.
+-- Binds a consumer's name to the query whose checkpoint counts its batches.
 create or replace function pgq.stream_bind(
     topic text, consumer text, owner text, query text default null, batch bigint default null,
     anew boolean default false, caller pgq.caller default current_user
@@ -20,7 +20,7 @@ begin
             using errcode = 'object_in_use',
                   hint = 'It was silent for longer than its timeout, and another one took over.';
     end if;
-    -- What was committed with its batch is not done again, whatever a checkpoint says.
+    -- A batch that pgq.commit_batch has finished is not repeated, whatever the checkpoint is.
     if not anew and v_stream.committed is distinct from v_stream.batch
        and (stream_bind.batch is null and v_stream.batch > 0 and stream_bind.query is not null
             or stream_bind.batch is not null and v_stream.query <> stream_bind.query)
@@ -35,7 +35,7 @@ begin
                       'goes on behind that batch: then give files a new directory too, because '
                       'Spark writes no batch number twice into the same.';
     end if;
-    -- Spark asks for a new checkpoint again when its first batch was not done.
+    -- Spark reports a new checkpoint again while its first batch is not done: keep the first query.
     if stream_bind.query is not null
        and not (stream_bind.batch is null and v_stream.batch = 0 and v_stream.query is not null)
     then
@@ -48,9 +48,9 @@ begin
 end
 $$;
 comment on function pgq.stream_bind(text, text, text, text, bigint, boolean, pgq.caller) is
-    'Ties the name of a stream''s consumer to a query, whose checkpoint is at the batch, or new if '
-    'that is null. Returns the last batch that is finished, what tells this consumer from others '
-    'of its name, the query (that of before while no batch is finished), and the last batch that '
-    'pgq.commit_batch has finished. 55000 if the name belongs to another query, or if batches were '
-    'finished and the checkpoint is new, unless it begins anew or the last one was committed; '
-    '55006 if the name has another owner.';
+    'Binds the name of a stream''s consumer to a query, whose checkpoint is at the batch (null: '
+    'new). Returns the last finished batch, an id that differs from that of other consumers of the '
+    'same name, the bound query (the previous one while no batch is finished), and the last batch '
+    'that pgq.commit_batch has finished. 55000 if the name is bound to another query, or if the '
+    'checkpoint is new and batches are finished, unless anew is true or pgq.commit_batch finished '
+    'the last batch. 55006 if the name has another owner.';

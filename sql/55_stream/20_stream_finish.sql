@@ -43,5 +43,5 @@ begin
 end
 $$;
 comment on function pgq.stream_finish(text, text, text, bigint, pgq.caller) is
-    'Acknowledges what the batches of a stream still hold, up to and with this one. Returns how '
-    'many messages; 0 if they were finished before. 55006 if the name has another owner.';
+    'Acknowledges the remaining messages of a stream''s batches up to and including this one. '
+    'Returns how many; 0 if they were finished before. 55006 if the name has another owner.';

@@ -1,5 +1,5 @@
--- Finishes the batches before this one and claims it: the same messages every time, until it is
--- finished.
+-- Finishes the earlier batches and claims this one. A repeated call returns the same messages until
+-- the batch is finished.
 create or replace function pgq.stream_claim(
     topic text, consumer text, owner text, batch bigint, filter jsonb default null,
     n int default 1000, lease interval default null,
@@ -38,9 +38,9 @@ end
 $$;
 comment on function pgq.stream_claim(
     text, text, text, bigint, jsonb, int, interval, boolean, pgq.caller) is
-    'Claims a numbered batch of a stream, after finishing those before it, and returns its lease '
-    'and size; no row if there is nothing to claim. The same batch returns the same messages until '
-    'it is finished. Without a lease it has no end. With runs a batch has, of each ordering group '
-    'whose head it takes, also those that wait behind it, as far as they match and have the same '
-    'priority: work on them in the order of their ids. If one of them is refused, those behind it '
-    'go back. QU003 if the batch is finished, 55006 if the name has another owner.';
+    'Finishes the earlier batches of a stream, claims this one, and returns its lease id and size; '
+    'no row if there is nothing to claim. A repeated call returns the same messages until the '
+    'batch is finished. Without a lease duration the lease never ends. With runs, a batch also has '
+    'the messages behind the head of an ordering group, if they match and have the same priority: '
+    'process them in the order of their ids. If one fails, those behind it go back to the queue. '
+    'QU003 if the batch is finished, 55006 if the name has another owner.';

@@ -18,4 +18,4 @@ begin
 end
 $$;
 comment on function pgq.stream_batch(text, text, bigint, pgq.caller) is
-    'The lease and size of a batch of a stream that is claimed and not finished; else no row.';
+    'The lease id and size of a batch of a stream that is claimed and not finished; else no row.';

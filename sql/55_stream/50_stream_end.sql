@@ -1,4 +1,4 @@
--- Gives a consumer's name free; its batches stay claimed for whoever takes it next.
+-- Releases a consumer's name; its batches stay claimed for the next owner of the name.
 create or replace function pgq.stream_end(
     topic text, consumer text, owner text, caller pgq.caller default current_user
 ) returns boolean
@@ -15,5 +15,5 @@ begin
 end
 $$;
 comment on function pgq.stream_end(text, text, text, pgq.caller) is
-    'Gives the name of a stream''s consumer free. A batch that is not finished stays claimed for '
-    'whoever takes the name next. False if the name had another owner.';
+    'Releases the name of a stream''s consumer. An unfinished batch stays claimed for the next '
+    'owner of the name. False if the name had another owner.';

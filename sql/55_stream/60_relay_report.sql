@@ -1,4 +1,4 @@
--- A relay says how its destination is doing; without a destination it is forgotten.
+-- Records how a relay's destination is doing; without a destination, deletes the relay's record.
 create or replace function pgq.relay_report(
     topic text, relay text, destination text default null, circuit text default 'closed',
     error text default null, caller pgq.caller default current_user
@@ -35,6 +35,6 @@ begin
 end
 $$;
 comment on function pgq.relay_report(text, text, text, text, text, pgq.caller) is
-    'Notes what a relay says of its destination (written without its password): whether the '
+    'Records what a relay reports of its destination (named without its password): whether the '
     'circuit breaker is closed, open or half-open, and the last error. pgq.relays and '
-    'pgq.queue_stats show it. Without a destination the relay is forgotten.';
+    'pgq.queue_stats show it. Without a destination the record of the relay is deleted.';

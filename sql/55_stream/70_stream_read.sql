@@ -1,4 +1,4 @@
--- Notes which execution of an engine reads a batch, so that this one can commit it.
+-- Records which execution of an engine reads a batch, so that this execution can commit it.
 create or replace function pgq.stream_read(
     topic text, consumer text, batch bigint, reader text, caller pgq.caller default current_user
 ) returns void
@@ -16,7 +16,7 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'The name tells this execution of the batch from all others.';
     end if;
-    -- Once for all tasks of an execution: those that come later write nothing.
+    -- The first task of an execution writes the row; its other tasks write nothing.
     insert into pgq.lineage as l (reader, queue_id, consumer, batch, size, read_at)
     values (stream_read.reader, v_queue.queue_id, stream_read.consumer, stream_read.batch,
             coalesce((select sum(e.size) from pgq.lease e
@@ -35,5 +35,5 @@ begin
 end
 $$;
 comment on function pgq.stream_read(text, text, bigint, text, pgq.caller) is
-    'Notes that an execution of an engine reads a batch of a stream: called before the first '
-    'message is read, by each task. pgq.commit_batch finishes what its reader has noted.';
+    'Records that an execution of an engine reads a batch of a stream. Each task calls it before '
+    'it reads a message. pgq.commit_batch finishes the batches that its reader has recorded.';

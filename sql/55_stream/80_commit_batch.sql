@@ -1,5 +1,5 @@
--- Finishes, in the caller's transaction, what an execution of an engine has read; false if that was
--- done before.
+-- Finishes, in the caller's transaction, the batches that an execution of an engine has read; false
+-- if they were finished before.
 create or replace function pgq.commit_batch(
     reader text default null, wrote jsonb default null, writer text default null,
     epoch bigint default null, query text default null, anew boolean default false,
@@ -64,8 +64,8 @@ end
 $$;
 comment on function pgq.commit_batch(
     text, jsonb, text, bigint, text, boolean, pgq.caller) is
-    'Finishes the batches that a reader has noted with pgq.stream_read: their messages are '
-    'acknowledged in the caller''s transaction, in which what came of them is written, so that '
-    'all of it happens or nothing. False: that was done before, and nothing is to be written. If '
-    'the reader has read no queue, an epoch of a writer is noted instead, as pgq.publish_staged '
-    'does. QU003 if the batch has lost messages since it was read.';
+    'Finishes the batches that a reader has recorded with pgq.stream_read: acknowledges their '
+    'messages in the caller''s transaction. Write the results in the same transaction, so that '
+    'both happen or neither. False: the batches were finished before, write nothing. If the reader '
+    'has read no queue, records an epoch of a writer instead, as pgq.publish_staged does. QU003 if '
+    'a batch has lost messages since it was read.';

@@ -1,4 +1,4 @@
--- Ends messages that wait, for good: what cancel and purge have in common.
+-- Ends waiting messages for good: the common part of cancel and purge.
 create or replace function pgq._cancel(queue pgq.queue, selection pgq._selection, verb text)
 returns bigint
 language plpgsql volatile
@@ -20,8 +20,8 @@ begin
         end if;
         v_count := v_count + v_set.size;
     end loop;
-    -- Their dedup keys can be used again, unless somebody is publishing with one just now. All at
-    -- once: each look reads all keys of the queue.
+    -- Free their dedup keys, but for those that a publisher has locked. In one statement, because
+    -- it reads all keys of the queue.
     if v_count > 0 then
         select range_agg(s) into v_all from unnest(v_sets) s;
         delete from pgq.dedup d
@@ -30,7 +30,7 @@ begin
             where k.queue_id = queue.queue_id and v_all @> k.message_id
             for update skip locked));
     end if;
-    -- Those that were not heads leave their groups as they are.
+    -- These include messages behind the head of a group, which do not change the group.
     if v_heads <> '{}' then
         perform pgq._advance_groups(queue, v_heads, selection.now);
     end if;
@@ -39,9 +39,9 @@ begin
 end
 $$;
 comment on function pgq._cancel(pgq.queue, pgq._selection, text) is
-    'Ends messages that wait, for good.';
+    'Ends waiting messages for good.';
 
--- Ends some messages of a queue that wait.
+-- Ends selected waiting messages of a queue.
 create or replace function pgq.cancel(
     topic text,
     ids bigint[] default null,
@@ -71,7 +71,7 @@ begin
 end
 $$;
 comment on function pgq.cancel(text, bigint[], jsonb, text, boolean, pgq.caller) is
-    'Ends messages of a queue that wait: those with the given ids, that match the filter, that '
-    'have the dedup key; what is given has to be true together. They are ready, scheduled, or wait '
-    'for their turn in an ordering group, which goes on without them. Leased ones stay: a notice '
-    'says how many. Returns how many were cancelled; dry_run only counts.';
+    'Ends waiting messages of a queue: ready, scheduled, or waiting for their turn in an ordering '
+    'group, which continues without them. Selects by ids, filter and dedup key; a message must '
+    'meet all that are given. Leased messages stay: a notice says how many. Returns how many '
+    'messages were cancelled; dry_run only counts.';

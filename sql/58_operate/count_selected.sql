@@ -34,7 +34,7 @@ $$;
 comment on function pgq._count_selected(pgq._selection, text[]) is
     'How many selected messages are in these places.';
 
--- Says how many selected messages a call has left because somebody works on them.
+-- Raises a notice with the number of selected messages that stay because they are leased.
 create or replace function pgq._say_leased(selection pgq._selection, verb text) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -49,4 +49,4 @@ begin
 end
 $$;
 comment on function pgq._say_leased(pgq._selection, text) is
-    'Says how many selected messages are leased.';
+    'Raises a notice with the number of selected messages that are leased.';

@@ -1,6 +1,6 @@
--- The next selected messages that wait in ordering groups, behind a group and an id. Locks their
--- groups, so that none of them moves on meanwhile: waits for publishers of these groups, in the
--- order of the keys, as publishers wait for each other.
+-- The next selected messages that wait in ordering groups, after a group key and an id. Locks their
+-- groups, so that none of them advances meanwhile. Waits for publishers of these groups in key
+-- order, which is the lock order of publishers too.
 create or replace function pgq._lock_line(
     selection pgq._selection, after_key text, after_id bigint, n bigint,
     out keys text[], out ids bigint[])
@@ -25,9 +25,9 @@ begin
 end
 $$;
 comment on function pgq._lock_line(pgq._selection, text, bigint, bigint) is
-    'Selected messages that wait in ordering groups, which are locked.';
+    'Finds selected messages that wait in ordering groups, and locks the groups.';
 
--- Takes selected messages, at most n, out of the lines of their ordering groups.
+-- Takes selected messages, at most n, out of the backlogs of their ordering groups.
 create or replace function pgq._withdraw_line(selection pgq._selection, n bigint)
 returns setof pgq._withdrawn
 language plpgsql volatile
@@ -61,4 +61,4 @@ begin
 end
 $$;
 comment on function pgq._withdraw_line(pgq._selection, bigint) is
-    'Takes messages out of the lines of ordering groups.';
+    'Takes messages out of the backlogs of ordering groups.';

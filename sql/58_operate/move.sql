@@ -1,4 +1,4 @@
--- The queue that messages are to be brought to, for a caller who may publish to it.
+-- The destination queue of a move or replay, for a caller who may publish to it.
 create or replace function pgq._destination(caller name, queue pgq.queue, to_topic text)
 returns pgq.queue
 language plpgsql stable
@@ -18,9 +18,9 @@ begin
 end
 $$;
 comment on function pgq._destination(name, pgq.queue, text) is
-    'The queue that messages are to be brought to.';
+    'The destination queue of a move or replay.';
 
--- Puts messages of ordering groups into a queue, in order, each with its failures and its time.
+-- Puts messages of ordering groups into a queue, in order, each with its failures and due time.
 create or replace function pgq._join_moved(
     queue pgq.queue, ids bigint[], failures jsonb[], dues timestamptz[], now timestamptz
 ) returns void
@@ -42,9 +42,9 @@ end
 $$;
 comment on function pgq._join_moved(
     pgq.queue, bigint[], jsonb[], timestamptz[], timestamptz) is
-    'Puts messages of ordering groups into a queue, each with its failures and its time.';
+    'Puts messages of ordering groups into a queue, each with its failures and due time.';
 
--- Brings messages that wait from one queue to another.
+-- Moves waiting messages from one queue to another.
 create or replace function pgq.move(
     topic text,
     to_topic text,
@@ -74,12 +74,12 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'Leave it out for all of them.';
     end if;
     if not dry_run then
-        -- Nobody else brings messages into queues meanwhile, neither a subscription that adds
-        -- older messages nor another call: the destination must not get a message twice.
+        -- Excludes other moves and replays, and subscriptions that add older messages: the
+        -- destination must not get a message twice.
         perform pgq._lock('replay');
         lock table pgq.message in row exclusive mode;
     end if;
-    -- Mostly none: to take these out of each row would read all that the other queue has.
+    -- Usually empty. Subtracting all ids of the destination from each row would read all of them.
     v_selection.spared := nullif(
         pgq._held_by(v_to.queue_id) * pgq._held_by(v_from.queue_id), '{}');
     if dry_run then
@@ -116,7 +116,7 @@ begin
 end
 $$;
 comment on function pgq.move(text, text, jsonb, int, boolean, pgq.caller) is
-    'Brings messages that wait from a queue to the queue to_topic: all, or those that match the '
-    'filter, at most n, the next to be delivered first. They keep their ids and their due times, '
-    'and have all their attempts again. Leased messages stay, and so do those that the other queue '
-    'holds already. Returns how many were moved; dry_run only counts.';
+    'Moves waiting messages of a queue to the queue to_topic: all, or those that match the filter, '
+    'at most n, the next to be delivered first. They keep their ids and due times, and have all '
+    'their attempts again. Leased messages stay, and so do messages that the other queue holds '
+    'already. Returns how many were moved; dry_run only counts.';

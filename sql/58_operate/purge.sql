@@ -1,4 +1,4 @@
--- Ends everything that waits in a queue.
+-- Ends all waiting messages of a queue.
 create or replace function pgq.purge(
     topic text,
     filter jsonb default null,
@@ -21,7 +21,7 @@ begin
 end
 $$;
 comment on function pgq.purge(text, jsonb, boolean, pgq.caller) is
-    'Ends all messages of a queue that wait, or those that match the filter: ready, scheduled, and '
-    'in ordering groups. Leased messages stay: a notice says how many. So do dead letters, '
-    'subscriptions and rights. Returns how many were purged; dry_run only counts. One transaction: '
+    'Ends all waiting messages of a queue, or those that match the filter: ready, scheduled, and '
+    'in ordering groups. Leased messages stay: a notice says how many. Dead letters, subscriptions '
+    'and rights stay too. Returns how many were purged; dry_run only counts. One transaction: '
     'a million messages take seconds.';

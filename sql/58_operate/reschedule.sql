@@ -1,5 +1,5 @@
--- Changes when selected messages of ordering groups are delivered at the earliest once it is their
--- turn; returns how many.
+-- Sets the earliest delivery time of selected messages that wait in ordering groups, for when their
+-- turn comes. Returns how many.
 create or replace function pgq._reschedule_line(selection pgq._selection, due timestamptz)
 returns bigint
 language plpgsql volatile
@@ -33,9 +33,9 @@ begin
 end
 $$;
 comment on function pgq._reschedule_line(pgq._selection, timestamptz) is
-    'Changes when messages of ordering groups are delivered.';
+    'Sets the earliest delivery time of messages that wait in ordering groups.';
 
--- Changes when messages that wait are delivered.
+-- Changes the delivery time of waiting messages.
 create or replace function pgq.reschedule(
     topic text,
     ids bigint[] default null,
@@ -86,7 +86,7 @@ begin
             perform pgq._enqueue(
                 v_queue, v_set.ids, v_set.attempt, v_set.failures, v_set.grouped);
         end if;
-        if v_queue.dedup <> 'keep' then  -- a later message with the dedup key finds it by its time
+        if v_queue.dedup <> 'keep' then  -- a later message with the key finds this one by due_at
             update pgq.dedup d set due_at = v_due
             where d.ctid = any (array(
                 select k.ctid from pgq.dedup k
@@ -101,7 +101,7 @@ end
 $$;
 comment on function pgq.reschedule(
     text, bigint[], jsonb, timestamptz, interval, boolean, pgq.caller) is
-    'Changes when messages of a queue that wait are delivered: all, or those with the given ids or '
-    'that match the filter. At a time, or after a delay from now; without both, now. A message of '
-    'an ordering group still waits for its turn. Leased messages stay as they are. Returns how '
-    'many were rescheduled; dry_run only counts.';
+    'Changes the delivery time of waiting messages of a queue: all, or those selected by ids and '
+    'filter (by both, if both are given). The new time is at, or delay from now; without both, '
+    'now. A message of an ordering group still waits for its turn. Leased messages stay. Returns '
+    'how many were rescheduled; dry_run only counts.';

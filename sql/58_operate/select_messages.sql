@@ -1,4 +1,4 @@
--- Checks the arguments that say which messages of a queue are meant.
+-- Checks the arguments that select messages of a queue.
 create or replace function pgq._select_messages(
     queue pgq.queue, ids bigint[], filter jsonb, dedup_key text
 ) returns pgq._selection
@@ -17,9 +17,9 @@ begin
 end
 $$;
 comment on function pgq._select_messages(pgq.queue, bigint[], jsonb, text) is
-    'Which messages of a queue are meant, or QU004.';
+    'The selection that the arguments describe, or QU004.';
 
--- Whether a message of the log is selected, apart from its id: the planner inlines it.
+-- Whether a message meets the conditions of a selection other than the ids. The planner inlines it.
 create or replace function pgq._is_selected(
     selection pgq._selection, m pgq.message, attempt int
 ) returns boolean

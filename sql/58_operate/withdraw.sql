@@ -1,5 +1,5 @@
--- Takes selected messages, at most n, out of where they wait; leased ones stay. The caller decides
--- what becomes of them, and moves groups on whose heads are gone.
+-- Takes selected messages, at most n, out of group backlogs, scheduled rows and ready rows; leased
+-- ones stay. The caller decides what becomes of them, and advances groups whose heads are gone.
 create or replace function pgq._withdraw(selection pgq._selection, n bigint default null)
 returns setof pgq._withdrawn
 language plpgsql volatile
@@ -10,14 +10,14 @@ declare
     v_left bigint := n;
 begin
     if n is null then
-        -- Messages move from a line or from the scheduled rows to the ready rows: in this order
-        -- none slips past.
+        -- Messages move from group backlogs and from scheduled rows to ready rows: in this order
+        -- none is missed.
         return query select * from pgq._withdraw_line(selection, null);
         return query select * from pgq._withdraw_scheduled(selection, null);
         return query select * from pgq._withdraw_ready(selection, null);
         return;
     end if;
-    -- Of a limited number the next to be delivered come first.
+    -- With a limit, the next to be delivered come first.
     for v_set in select * from pgq._withdraw_ready(selection, v_left) loop
         v_left := v_left - v_set.size;
         return next v_set;
@@ -34,4 +34,4 @@ begin
 end
 $$;
 comment on function pgq._withdraw(pgq._selection, bigint) is
-    'Takes messages out of where they wait.';
+    'Takes messages out of group backlogs, scheduled rows and ready rows.';

@@ -1,5 +1,5 @@
--- Selected messages in the next ready rows of a queue, from a rank on. Rows without one are
--- returned too, with a size of 0: the caller goes on behind the last rank. Locks nothing.
+-- Selected messages in the next ready rows of a queue, from a rank on. Rows without such messages
+-- are returned too, with size 0, so that the caller continues after the last rank. Locks nothing.
 create or replace function pgq._find_ready(selection pgq._selection, low bigint, "rows" int)
 returns table (place tid, rank bigint, ids int8multirange, size bigint)
 language plpgsql stable
@@ -48,7 +48,7 @@ declare
     v_missed record;
     v_tries int := 0;
 begin
-    -- Most of it at once; what somebody holds at the moment is looked for afterwards.
+    -- Take whole rows first, many at a time; rows that others have locked are retried below.
     while not selection.tested and num_nonnulls(selection.ids, selection.spared, n) = 0 loop
         v_all := pgq._take_all_ready(
             selection.queue_id, v_low, 10 * pgq._limit('operate_rows'));
@@ -72,7 +72,7 @@ begin
         end loop;
         exit when v_left = 0;
         v_low := v_found.last + 1;
-        -- A claim is taking from these rows, and may put a part of them back.
+        -- A claim has locked these rows, and may put a part of their messages back.
         select array_agg(r.ctid) as places, min(r.rank) as rank into v_missed
         from (
             select x.ctid, x.rank, x.queue_id from pgq.ready x

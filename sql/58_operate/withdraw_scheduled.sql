@@ -1,5 +1,5 @@
--- Selected messages in the next scheduled rows of a queue, those that are due after a time: about
--- so many rows. Rows without one are returned too, with a size of 0. Locks nothing.
+-- Selected messages in the next scheduled rows of a queue that are due after a time: so many rows,
+-- and ties of the last. Rows without such messages are returned with size 0. Locks nothing.
 create or replace function pgq._find_scheduled(
     selection pgq._selection, after timestamptz, "rows" int
 ) returns table (place tid, due_at timestamptz, ids int8multirange, size bigint)

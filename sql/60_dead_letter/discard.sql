@@ -30,5 +30,5 @@ begin
 end
 $$;
 comment on function pgq.discard(text, jsonb, int, boolean, jsonb, pgq.caller) is
-    'Deletes dead letters of a queue that match the filter, and whose end matches the cause (see '
-    'pgq.replay), at most n, the oldest first, for good. Returns how many; dry_run only counts.';
+    'Deletes for good the dead letters of a queue that match the filter and the cause (see '
+    'pgq.replay), at most n, the oldest first. Returns how many; dry_run only counts.';

@@ -1,5 +1,5 @@
--- A JSON value changed as a merge patch says (RFC 7396): objects are merged key by key, null
--- removes a key, anything else replaces what was there.
+-- Applies a JSON merge patch (RFC 7396): objects are merged key by key, null removes a key, any
+-- other value replaces the old one.
 create or replace function pgq._merge_patch(target jsonb, patch jsonb) returns jsonb
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -20,4 +20,4 @@ begin
 end
 $$;
 comment on function pgq._merge_patch(jsonb, jsonb) is
-    'A JSON value changed as a merge patch says.';
+    'Applies a JSON merge patch (RFC 7396).';

@@ -1,4 +1,4 @@
--- Brings messages of dead letters into a queue, at their due time: what replay does with them.
+-- Puts messages of dead letters into a queue, at their due time: a part of replay.
 create or replace function pgq._revive(
     queue pgq.queue, ids bigint[], failures jsonb, expired boolean, group_key text,
     due_at timestamptz, now timestamptz
@@ -21,9 +21,9 @@ end
 $$;
 comment on function pgq._revive(
     pgq.queue, bigint[], jsonb, boolean, text, timestamptz, timestamptz) is
-    'Brings messages of dead letters into a queue.';
+    'Puts messages of dead letters into a queue.';
 
--- Dead letters back to their queue, or to another one, the oldest first.
+-- Puts dead letters back into their queue, or into another one, the oldest first.
 create or replace function pgq.replay(
     topic text,
     filter jsonb default null,
@@ -76,7 +76,7 @@ begin
     select array_agg(d.message_id) as ids, array_agg(d.group_key) as keys into v_gone
     from pgq.letter d where d.dead_letter_id = any (v_letters);
     if patch is not null and to_topic is null then
-        -- A dead letter that blocks its group gives its place to its successor.
+        -- If a dead letter blocks its group, the new message becomes the head instead.
         update pgq.group_head h set message_id = u.id
         from unnest(v_letters, v_ids) u (letter, id)
         join pgq.letter d on d.dead_letter_id = u.letter
@@ -92,7 +92,7 @@ begin
                        / per_second, 0) * interval '1 s' as due_at
             from gone g join unnest(v_letters, v_ids) u (letter, id) on u.letter = g.dead_letter_id
         )
-        -- By group and id, because the first of a group that comes becomes its head.
+        -- Ordered by group and id, because the first message that joins a group becomes its head.
         select x.failures, coalesce(x.expires_at <= v_now, false) as expired, x.group_key, x.due_at,
                case when patch is not null then 'changed from message ' || x.message_id end as note,
                range_agg(int8range(x.message_id, x.message_id + 1)) as old,
@@ -121,10 +121,10 @@ end
 $$;
 comment on function pgq.replay(
     text, jsonb, int, boolean, jsonb, text, int, jsonb, pgq.caller) is
-    'Puts dead letters of a queue back into the queue with all their attempts (redrive), the '
-    'oldest first, at most n: those whose message matches the filter, and whose end matches the '
-    'cause, a filter over reason, error, attempts, failed_at (text in UTC, such as '
-    '2030-01-31T12:00), holder and replay_count. To the queue to_topic instead; per_second of them '
-    'due in each second from now on; with the payload changed by patch, a JSON merge patch, as a '
-    'new message. Returns how many; dry_run only counts. What fails again comes back with its '
-    'replay_count and its whole history.';
+    'Puts dead letters back into their queue with all their attempts (redrive), the oldest first, '
+    'at most n. Selects those whose message matches the filter and whose end matches the cause, a '
+    'filter over reason, error, attempts, failed_at (text in UTC, such as 2030-01-31T12:00), '
+    'holder and replay_count. With to_topic they go to that queue instead. With per_second, so '
+    'many of them are due in each second from now on. With patch, a JSON merge patch of the '
+    'payload, each becomes a new message. Returns how many; dry_run only counts. A message that '
+    'fails again keeps its replay_count and its whole history.';

@@ -1,5 +1,5 @@
--- Sees to it that the messages of dead letters are in the log, and returns their ids in the same
--- order. With a patch they are new messages, because a message in the log never changes.
+-- Ensures that the messages of dead letters are in the log, and returns their ids in that order.
+-- With a patch they are new messages, because a message in the log never changes.
 create or replace function pgq._restore_messages(letters bigint[], patch jsonb) returns bigint[]
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -10,8 +10,8 @@ declare
 begin
     -- Finished messages become unfinished again: their era must not be truncated meanwhile.
     perform pgq._share_lock('era');
-    -- The log may have forgotten the message; the dead letter has all of it. Another queue may have
-    -- the same message dead and bring it back at this moment: one after the other.
+    -- The log may no longer have the message; the dead letter has all of it. Another queue may
+    -- replay the same message at this moment: the lock makes one wait for the other.
     if not v_new and exists (
         select from pgq.letter d
         where d.dead_letter_id = any (letters)
@@ -38,4 +38,4 @@ begin
 end
 $$;
 comment on function pgq._restore_messages(bigint[], jsonb) is
-    'Sees to it that the messages of dead letters are in the log.';
+    'Ensures that the messages of dead letters are in the log.';

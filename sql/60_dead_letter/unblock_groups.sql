@@ -1,5 +1,5 @@
--- Dead letters have gone for good: groups that one of them has blocked go on. Ids and keys run in
--- parallel; a key may be null.
+-- Advances groups that were blocked by dead letters which are gone for good. Ids and keys are
+-- parallel arrays; a key may be null.
 create or replace function pgq._unblock_groups(
     queue pgq.queue, ids bigint[], keys text[], now timestamptz
 ) returns void
@@ -26,4 +26,4 @@ begin
 end
 $$;
 comment on function pgq._unblock_groups(pgq.queue, bigint[], text[], timestamptz) is
-    'Lets groups go on that dead letters have blocked.';
+    'Advances groups that dead letters have blocked.';

@@ -1,6 +1,6 @@
--- Adds what has happened since the last count to pgq.traffic, and notes how far it has counted.
--- One statement, because what it reads and the snapshot that it notes have to be the same. Called
--- before the transaction has done anything else: its own rows are left to the next count.
+-- Adds the events since the last count to pgq.traffic, and records how far it has counted. One
+-- statement, because it must record the snapshot that it reads with. Called at the beginning of a
+-- transaction, whose own rows are left to the next count.
 create or replace function pgq._count_traffic(now timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -45,4 +45,4 @@ begin
 end
 $$;
 comment on function pgq._count_traffic(timestamptz) is
-    'Adds what has happened since the last count to pgq.traffic.';
+    'Adds the events since the last count to pgq.traffic.';

@@ -1,4 +1,4 @@
--- Whether what has happened since the last count is little enough to be counted for a look.
+-- Whether the events that are not counted yet are few enough to be counted by a query.
 create or replace function pgq._is_live() returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -18,4 +18,4 @@ begin
 end
 $$;
 comment on function pgq._is_live() is
-    'Whether little enough has happened since the last count to be counted for a look.';
+    'Whether the uncounted events are few enough to be counted by a query.';

@@ -1,6 +1,6 @@
--- How many messages of each queue came, were done and failed a second, over the last one to two
--- minutes: from the beginning of the minute before to now, or to the last count if too much has
--- happened since to be counted for a look. No row: nothing was counted lately.
+-- Messages of each queue that were received, acknowledged and failed per second, over one to two
+-- minutes: from the start of the previous minute to now, or to the last count if there are too many
+-- uncounted events. No row: too many, and no count in the last five minutes.
 create or replace function pgq._rates()
 returns table (queue_id int, received float8, acked float8, failed float8, seconds float8)
 language plpgsql stable
@@ -47,4 +47,4 @@ begin
 end
 $$;
 comment on function pgq._rates() is
-    'How many messages of each queue came, were done and failed a second.';
+    'Messages of each queue that were received, acknowledged and failed per second.';

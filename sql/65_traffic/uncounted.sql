@@ -1,8 +1,8 @@
--- What has happened since the last count, by queue and minute: what its snapshot could not see.
--- Reads the log from the id, and the slots of the journal from the pages, of one count earlier, so
--- that it finds what transactions had not committed at the last count; not what a transaction
--- commits that lasted longer than from one count to the next. What the own transaction did a look
--- wants to see; a count leaves it to the next one.
+-- The events that the snapshot of the last count could not see, by queue and minute. Reads the log
+-- from the id, and the slots of the journal from the pages, of one count earlier: so it finds
+-- transactions that were open at the last count, unless they were open at the one before too. With
+-- own it includes the current transaction: a query wants these events, a count leaves them to the
+-- next one.
 create or replace function pgq._uncounted(own boolean)
 returns table (queue_id int, minute timestamptz, event text, size bigint)
 language plpgsql stable
@@ -27,7 +27,7 @@ begin
     v_id := greatest(v_mark.before_id,
                      pg_sequence_last_value('pgq.message_id') - pgq._limit('count_messages'));
     return query
-        -- The topic of its own that a queue receives, all of it; subscriptions count themselves.
+        -- The messages of a queue's own topic; subscriptions have counters of their own.
         select q.queue_id, t.minute, 'in', t.size
         from (
             select m.topic, date_trunc('minute', m.published_at) as minute, count(*) as size
@@ -59,10 +59,10 @@ begin
         group by 1, 2, 3;
 end
 $$;
-comment on function pgq._uncounted(boolean) is 'What has happened since the last count.';
+comment on function pgq._uncounted(boolean) is 'The events since the last count.';
 
--- Where the rows of a table begin that may have come since it had so many pages: a little before,
--- because sessions fill the page that they have last written to. A truncated table is read whole.
+-- Where to begin to read the rows that were added since a table had this many pages: 32 pages
+-- earlier, because sessions fill the page that they wrote last. A truncated table is read whole.
 create or replace function pgq._page_of(relation regclass, pages int) returns tid
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -76,4 +76,4 @@ begin
 end
 $$;
 comment on function pgq._page_of(regclass, int) is
-    'Where the rows of a table begin that came since it had so many pages.';
+    'Where to begin to read the rows that were added since a table had this many pages.';

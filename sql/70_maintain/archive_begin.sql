@@ -1,4 +1,4 @@
--- Takes the archive's place, or keeps it: an owner calls this again and again while it lives.
+-- Acquires the ownership of the archive, or renews it: the owner calls this periodically.
 create or replace function pgq.archive_begin(
     owner text, wait interval default '7 days', timeout interval default '30 s'
 ) returns void
@@ -27,6 +27,6 @@ begin
 end
 $$;
 comment on function pgq.archive_begin(text, interval, interval) is
-    'Begins to archive the log, as the only one who does, and lets eras wait as pgq.archive_wait '
-    'does. To be repeated by the owner before the timeout is over; 55006 if another owner '
-    'archives.';
+    'Makes the owner the only process that archives the log, and lets eras wait as '
+    'pgq.archive_wait does. The owner repeats the call before the timeout ends. 55006 if another '
+    'owner archives.';

@@ -1,4 +1,4 @@
--- Gives the archive's place free; eras go on to wait.
+-- Releases the ownership of the archive; eras still wait for their copies.
 create or replace function pgq.archive_end(owner text) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -9,4 +9,4 @@ begin
 end
 $$;
 comment on function pgq.archive_end(text) is
-    'Ends what pgq.archive_begin has begun. False if another owner archives.';
+    'Ends the ownership that pgq.archive_begin acquired. False if another owner archives.';

@@ -1,5 +1,5 @@
--- The oldest closed era that has not been archived, with only finished messages in it: others are
--- carried into the current era first, so that what is read from it stays what it is.
+-- The oldest closed era that has not been archived. Unfinished messages are first copied forward
+-- into the current era, so that the era does not change while it is read.
 create or replace function pgq.archive_next(owner text default null)
 returns table (era bigint, started_at timestamptz, slot int, messages bigint, low bigint,
                high bigint, unused text[], copy_id uuid, attempt int)
@@ -70,8 +70,8 @@ end
 $$;
 comment on function pgq.archive_next(text) is
     'The oldest era of the log that is closed and not archived: its number, its slot (the column '
-    'era of pgq.message), how many messages to copy from it, and the columns that are null in all '
-    'of them and need not be copied. All of them are finished; what is not is carried into the '
-    'current era. No row: everything is archived. Each call begins a new attempt, and only the '
-    'last one can be confirmed: write it to a place of its own, named by copy_id and attempt. '
+    'era of pgq.message), the number of messages to copy, and the columns that are null in all of '
+    'them and need not be copied. All these messages are finished: others were copied forward into '
+    'the current era. No row: everything is archived. Each call begins a new attempt, and only the '
+    'last attempt can be confirmed: write each to its own path, named by copy_id and attempt. '
     '55006 if another owner has begun with pgq.archive_begin.';

@@ -1,4 +1,4 @@
--- Lets eras wait for the archive, this long; null: for nobody.
+-- Sets how long eras wait for the archive beyond their retention; null: not at all.
 create or replace function pgq.archive_wait(wait interval) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -25,4 +25,4 @@ end
 $$;
 comment on function pgq.archive_wait(interval) is
     'From now on an era of the log is kept beyond its retention until pgq.archived has confirmed '
-    'a copy of it, but for no longer than the wait. Null: eras wait for nobody.';
+    'a copy of it, but for no longer than the wait. Null: eras do not wait for an archive.';

@@ -1,4 +1,4 @@
--- Confirms the copy of an era, if it has as many messages and the same checksum.
+-- Confirms the copy of an era, if it has the same number of messages and the same checksum.
 create or replace function pgq.archived(
     era bigint, messages bigint, checksum bigint, attempt int default null,
     path text default null
@@ -26,7 +26,7 @@ begin
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'Another process copies the era, or has done so: leave it alone.';
     end if;
-    -- That there are still as many messages shows that nobody has published into it since.
+    -- The unchanged number of messages shows that nobody has published into the era since.
     -- As a condition, because a query that is assigned never runs in parallel.
     if (messages, checksum, (select count(*) from pgq.message m where m.era = v_era.slot))
        is distinct from (v_era.messages, v_era.checksum, v_era.messages)
@@ -52,11 +52,11 @@ begin
 end
 $$;
 comment on function pgq.archived(bigint, bigint, bigint, int, text) is
-    'Confirms that an era has been copied: it may be emptied then. XX001 unless the number of '
+    'Confirms that an era has been copied, so that it may be truncated. XX001 unless the number of '
     'messages and the checksum are those of the era when pgq.archive_next gave it. The checksum is '
     'the sum over its messages of the first 8 hexadecimal digits of '
     'md5(id|topic|priority|headers|payload|published_at|sender|recipient|reply_to|correlation_id|'
-    'group_key|dedup_key|publisher|deliver_at|expires_at): times in microseconds; of what can be '
-    'null = and the text, or -; deliver_at is a text there, such as 2030-01-02T03:04:05.000000Z or '
-    'infinity, and expires_at - if it is infinite. With an attempt it is refused (55000) unless '
-    'pgq.archive_next has given that attempt last. The path is kept for pgq.log_parts.';
+    'group_key|dedup_key|publisher|deliver_at|expires_at). Times are in microseconds, but '
+    'deliver_at is text, such as 2030-01-02T03:04:05.000000Z or infinity. From sender to '
+    'deliver_at a value is = and its text, or - if null; expires_at is - if null or infinite. With '
+    'an attempt, 55000 unless pgq.archive_next gave it last. The path is kept for pgq.log_parts.';

@@ -1,5 +1,5 @@
--- Begins the subscriptions that roles have made with a past: adds what the log has, as
--- pgq.subscribe does for the owner. Last in a slice of maintenance, because publishers wait.
+-- Starts the subscriptions that roles have made with since or since_id: adds the messages of the
+-- log, as pgq.subscribe does for the owner. Last in a slice of maintenance: publishers wait for it.
 create or replace function pgq._begin_bindings() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -25,8 +25,8 @@ begin
     end loop;
 exception
     when lock_not_available then
-        null;  -- somebody publishes for a long time: the next call
+        null;  -- a publisher is open for long: the next call tries again
 end
 $$;
 comment on function pgq._begin_bindings() is
-    'Begins the subscriptions that roles have made with a past.';
+    'Starts the subscriptions that roles have made with since or since_id.';

@@ -1,4 +1,4 @@
--- Makes other fields the lane keys of a queue, in maintenance. Nothing happens while somebody else
+-- Changes the lane keys of a queue during maintenance. Does nothing while another transaction
 -- changes the queue.
 create or replace function pgq._set_lane_keys(queue pgq.queue, lane_keys text[]) returns boolean
 language plpgsql volatile
@@ -21,10 +21,10 @@ begin
 end
 $$;
 comment on function pgq._set_lane_keys(pgq.queue, text[]) is
-    'Makes other fields the lane keys of a queue.';
+    'Changes the lane keys of a queue.';
 
--- What filters have tested in a queue with its lane keys of today, by the fields that could prune
--- it. A field whose values the filter names prunes best.
+-- How many messages filters have tested in a queue under its current lane keys, by the fields that
+-- could prune these tests. A field prunes best if the filter names its values (named).
 create or replace function pgq._lane_wishes(queue pgq.queue, now timestamptz)
 returns table (key text, tested bigint, matched bigint, named bigint)
 language plpgsql stable
@@ -50,7 +50,7 @@ begin
 end
 $$;
 comment on function pgq._lane_wishes(pgq.queue, timestamptz) is
-    'What filters have tested in a queue, by the fields that could prune it.';
+    'How many messages filters have tested in a queue, by the fields that could prune the tests.';
 
 -- Adds or drops one lane key of a queue that chooses them itself.
 create or replace function pgq._choose_lanes(queue pgq.queue, now timestamptz) returns boolean

@@ -1,6 +1,6 @@
--- Drops a queue whose process has ended: clients create such queues for subscribers that are not
--- durable, name them "temporary.", and renew the stream "owner" of the queue while they live. As a
--- role drops a queue, so that maintenance waits for nobody who changes rights.
+-- Drops a queue whose process has ended. Clients create such queues for subscribers that are not
+-- durable, name them "temporary.", and renew the stream "owner" of the queue while they run. Leaves
+-- the rights alone, as a drop by a role does, so that maintenance waits for no change of rights.
 create or replace function pgq._drop_temporary(queue pgq.queue, now timestamptz) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- Makes the anchors that a restored dump does not have. Until then the filters are tested on every
--- message.
+-- Creates the anchors that a restored dump does not have. Until then these filters are tested on
+-- every message.
 create or replace function pgq._gc_anchors(most int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -29,4 +29,4 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq._gc_anchors(int) is 'Makes anchors that a restore has left out.';
+comment on function pgq._gc_anchors(int) is 'Creates anchors that a restored dump does not have.';

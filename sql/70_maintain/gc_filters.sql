@@ -1,4 +1,4 @@
--- Adds up the statistics of filters, and forgets filters that nobody has used for a day.
+-- Adds up the statistics of filters, and deletes filters that were not used for a day.
 create or replace function pgq._gc_filters(now timestamptz, most int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -24,7 +24,7 @@ begin
       and not exists (
           select from pgq.filter_hit h
           where h.filter_id = f.filter_id and h.used_at > _gc_filters.now - interval '1 day');
-    -- What forgotten filters have done still counts for their queue: under number 0.
+    -- The statistics of deleted filters still count for their queue, under filter_id 0.
     with gone as (
         delete from pgq.filter_hit h
         where h.filter_id <> 0
@@ -40,7 +40,7 @@ begin
     delete from pgq.filter_scan s
     where not exists (select from pgq.filter f where f.filter_id = s.filter_id)
        or not exists (select from pgq.queue q where q.queue_id = s.queue_id);
-    -- Of several cursors of a filter the newest is used.
+    -- Claims use the newest scan cursor of a filter: delete the others.
     delete from pgq.filter_scan s
     where exists (select from pgq.filter_scan n
                   where n.filter_id = s.filter_id and n.queue_id = s.queue_id
@@ -49,4 +49,4 @@ begin
 end
 $$;
 comment on function pgq._gc_filters(timestamptz, int) is
-    'Adds up the statistics of filters and forgets unused ones.';
+    'Adds up the statistics of filters, and deletes unused filters.';

@@ -1,5 +1,5 @@
--- Removes token buckets that are full, and the locks of lanes of which nothing is leased: a lane
--- that has none gets it again. Skips what claims have locked.
+-- Deletes token buckets that are full, and the lock rows of lanes without leased messages: a lane
+-- without a row gets a new one. Skips rows that claims have locked.
 create or replace function pgq._gc_flow(now timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -20,4 +20,4 @@ begin
 end
 $$;
 comment on function pgq._gc_flow(timestamptz) is
-    'Removes token buckets that are full, and locks of lanes that nobody needs.';
+    'Deletes token buckets that are full, and lock rows of lanes that nobody needs.';

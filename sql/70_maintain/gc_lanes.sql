@@ -1,10 +1,10 @@
 -- Removes lanes that are no longer used, and sorts a bounded number of messages into lanes: those
--- of rows without a lane, from before the queue had lanes, and of lanes of other keys. Returns
+-- of rows without a lane, from before the queue had lanes, and of lanes of former keys. Returns
 -- whether more may be left.
 --
--- A lane must not go while a publisher that has looked it up is still to insert its row. So it is
--- first hidden from publishers; a later call notes its own transaction (_mark_lanes), and a call
--- after all older ones have ended removes the lane, unless one of them did use it.
+-- A lane must not be deleted while a publisher that has found it is still to insert its row. So a
+-- call first hides the lane from publishers, a later call records its transaction id (_mark_lanes),
+-- and a call after all older transactions have ended deletes the lane, unless one of them used it.
 create or replace function pgq._gc_lanes(queue pgq.queue) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -52,7 +52,7 @@ begin
         end loop;
     end if;
     if queue.unlaned_rows and v_rank is null then
-        -- Nobody is left who could add one, if the queue is as it was when that was noted.
+        -- All transactions before unlaned_xid have ended: nobody can add a row without a lane.
         update pgq.queue q set unlaned_rows = false, unlaned_xid = null, unlaned_rank = null
         where queue.lane_keys is not null and q.ctid = any (array(
             select p.ctid from pgq.queue p

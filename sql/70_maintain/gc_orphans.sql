@@ -1,4 +1,4 @@
--- Removes what transactions that did not know of a drop_queue yet have left behind.
+-- Deletes rows of dropped queues that concurrent transactions have left, unaware of drop_queue.
 create or replace function pgq._gc_orphans() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -7,7 +7,7 @@ declare
     v_queue_id int;
 begin
     for v_queue_id in
-        -- From one queue to the next by index, however many rows a queue has.
+        -- A loose index scan: from one queue to the next, however many rows a queue has.
         with recursive present as (
             select min(r.queue_id) as queue_id from pgq.ready r
             union all
@@ -56,4 +56,4 @@ begin
     end loop;
 end
 $$;
-comment on function pgq._gc_orphans() is 'Removes what belonged to queues that are gone.';
+comment on function pgq._gc_orphans() is 'Deletes rows of dropped queues.';

@@ -1,4 +1,4 @@
--- Adds up what was counted, and forgets what belonged to queues that are gone.
+-- Adds up the counters of outcomes, and deletes those of dropped queues.
 create or replace function pgq._gc_outcomes(most int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -21,4 +21,4 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq._gc_outcomes(int) is 'Adds up how messages fared.';
+comment on function pgq._gc_outcomes(int) is 'Adds up the counters of outcomes.';

@@ -30,7 +30,7 @@ begin
     get diagnostics v_count = row_count;
     v_counts := v_counts || v_count || pgq._gc_bindings(v_most) || pgq._gc_outcomes(v_most)
         || pgq._gc_filters(_gc_tables.now, v_most);
-    -- The routing cache: topics that never come back must not fill it.
+    -- Bound the routing cache: topics that are not published again must not fill it.
     if (select count(*) > 20000 from pgq.route) then
         delete from pgq.route r
         where r.ctid = any (array(

@@ -1,5 +1,5 @@
--- One slice of maintenance, about a second of it; returns whether more is left. The second caller
--- at a time does nothing.
+-- One slice of maintenance, about a second; returns whether more is left. Does nothing while
+-- another session runs one.
 create or replace function pgq._maintain() returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -30,8 +30,8 @@ begin
     for v_queue in select q.* from pgq.queue q order by q.queue_id loop
         continue when starts_with(v_queue.name, 'temporary.')
             and pgq._drop_temporary(v_queue, v_now);
-        -- Marks index entries that an earlier slice has left dead, so that no claim has to walk
-        -- over them.
+        -- This index scan marks the entries of dead rows that an earlier slice has left, so that no
+        -- claim has to read them.
         perform from pgq.ready r where r.queue_id = v_queue.queue_id order by r.rank limit 1;
         v_count := 0;
         loop
@@ -76,7 +76,7 @@ begin
     end if;
     v_more := pgq._rotate(v_now, v_deadline) or v_more;
     update pgq.maintenance m set last_at = v_now;
-    -- The clock after the snapshot that has read the version: whoever begins then reads it too.
+    -- routed_at is later than the snapshot that reads the version: newer transactions see it too.
     update pgq.maintenance m set routing_version = r.version, routed_at = clock_timestamp()
     from (select sum(s.version) as version from pgq.routing s) r
     where m.routing_version is distinct from r.version;
@@ -88,8 +88,8 @@ end
 $$;
 comment on function pgq._maintain() is 'One slice of maintenance; whether more is left.';
 
--- A procedure that commits can neither pin its search path nor run as its owner: it names all it
--- uses. Inside a transaction or a function it cannot commit, so it does one slice.
+-- A procedure that commits can neither set search_path nor be SECURITY DEFINER, so all names are
+-- qualified. Inside a transaction or a function it cannot commit, so it does one slice.
 create or replace procedure pgq.maintain(until_done boolean default true)
 language plpgsql
 as $$
@@ -113,4 +113,4 @@ comment on procedure pgq.maintain(boolean) is
     'the log, which nothing else does. Works in slices of about a second, each a transaction, '
     'until nothing is left. Call it about every minute, from a consumer, the command line or '
     'pg_cron, as a statement of its own; with until_done => false, or inside a transaction, it '
-    'does one slice. Without it queues work and the log grows.';
+    'does one slice. Without it queues still work, but the log grows.';

@@ -1,10 +1,10 @@
--- Notes which transactions may still use what is to be tidied: lanes that a call before this has
--- hidden, and the rows without lanes of a queue that has got some.
+-- Records which transactions may still use what garbage collection is to remove: lanes that an
+-- earlier call has hidden, and rows without a lane in a queue that now has lane keys.
 --
--- Whoever does not know of that yet has an older transaction id than this one, because a publisher
--- gets its id before it looks for a lane. That is only so while this transaction has no id yet.
--- (The xmax of a snapshot would not do: it is behind the last that has ended, and younger ones may
--- run.)
+-- A publisher gets its transaction id before it searches for a lane. So a publisher that does not
+-- see the change yet has an older id than this transaction, provided that this one gets it here.
+-- (The xmax of a snapshot would not do: it follows the latest id that has ended, and transactions
+-- with larger ids may run.)
 create or replace function pgq._mark_lanes() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -13,7 +13,7 @@ begin
     if pg_current_xact_id_if_assigned() is not null then
         return;
     end if;
-    -- Not if the queue is changing at this moment: the change would be younger than the id.
+    -- Skips a queue that is being changed: the change would be younger than the id.
     update pgq.queue q set unlaned_xid = pg_current_xact_id()
     where q.ctid = any (array(
         select p.ctid from pgq.queue p
@@ -25,4 +25,4 @@ begin
 end
 $$;
 comment on function pgq._mark_lanes() is
-    'Notes which transactions may still use what is to be tidied.';
+    'Records which transactions may still use lanes that are to be removed.';

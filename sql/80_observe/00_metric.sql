@@ -1,5 +1,5 @@
--- What pgq can measure: the names, in the way of Prometheus, and what they mean. A counter only
--- grows, until its queue is dropped or the database is restored without it; what can shrink, such
+-- The metrics of pgq: names in the style of Prometheus, and their meaning. A counter only grows,
+-- until its queue is dropped or the database is restored without it; a value that can shrink, such
 -- as a count over the journal, is a gauge.
 create or replace view pgq._metric as
 select m.name, m.kind, m.help
@@ -85,5 +85,5 @@ from (values
     ('pgq_hidden_snapshots', 'gauge',
         'Sessions with a snapshot whose age the caller may not see: grant it pg_read_all_stats.')
 ) m (name, kind, help);
-comment on view pgq._metric is 'What pgq can measure.';
+comment on view pgq._metric is 'The metrics of pgq, with their kinds and help texts.';
 revoke all on table pgq._metric from public;

@@ -1,4 +1,4 @@
--- The queues that whoever asks may consume. In a view current_user is who asks; the owner of the
+-- The queues that the current user may consume. In a view current_user is who runs the query; the
 -- tables, who may truncate them, sees everything.
 create or replace view pgq._visible_queue with (security_barrier) as
 select q.queue_id, q.name
@@ -8,5 +8,5 @@ where has_table_privilege('pgq.queue'::regclass, 'truncate')
        select from pgq.queue_right r
        where r.queue_id = q.queue_id and r.right in ('consume', 'admin')
          and pg_has_role(r.role, 'usage'));
-comment on view pgq._visible_queue is 'The queues that whoever asks may consume.';
+comment on view pgq._visible_queue is 'The queues that the current user may consume.';
 revoke all on table pgq._visible_queue from public;

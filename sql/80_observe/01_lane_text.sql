@@ -1,4 +1,4 @@
--- The values of a lane, for a person; null: mixed ones.
+-- The values of a lane as readable text; null: the overflow lane.
 create or replace function pgq._lane_text(lane pgq.lane) returns text
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -12,4 +12,4 @@ begin
         having count(*) > 0);
 end
 $$;
-comment on function pgq._lane_text(pgq.lane) is 'The values of a lane, for a person.';
+comment on function pgq._lane_text(pgq.lane) is 'The values of a lane as readable text.';

@@ -1,4 +1,4 @@
--- Whether two names differ in little: by case, by _ or -, or by one letter.
+-- Whether two names are similar: they differ only in case, in _ or -, or in one letter.
 create or replace function pgq._is_near(a text, b text) returns boolean
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -12,17 +12,17 @@ begin
     elsif abs(length(v_a) - length(v_b)) > 1 or length(v_a) not between 3 and 64 then
         return false;
     end if;
-    -- One letter more, less, other or in another place: the same when one letter is left out.
+    -- One letter added, removed, replaced or moved: equal after one letter of each is left out.
     return array(select overlay(v_a placing '' from i for 1)
                  from generate_series(1, length(v_a)) i) || v_a
         && (array(select overlay(v_b placing '' from i for 1)
                   from generate_series(1, length(v_b)) i) || v_b);
 end
 $$;
-comment on function pgq._is_near(text, text) is 'Whether two names differ in little.';
+comment on function pgq._is_near(text, text) is 'Whether two names are similar.';
 
--- Fields and values of a filter that none of the newest messages of a queue has had, and what may
--- have been meant. Looks at 10,000 messages of the log at most.
+-- Fields and values of a filter that none of the newest messages of a queue has, with suggestions.
+-- Reads 10,000 messages of the log at most.
 create or replace function pgq._explain_values(queue pgq.queue, tree jsonb) returns setof text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -85,4 +85,4 @@ begin
 end
 $$;
 comment on function pgq._explain_values(pgq.queue, jsonb) is
-    'Fields and values of a filter that no message has had, and what may have been meant.';
+    'Fields and values of a filter that no recent message has, with suggestions.';

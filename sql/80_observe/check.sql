@@ -1,5 +1,5 @@
--- Verifies the laws of the stored state; every row returned is a defect. All parts read with the
--- snapshot of the caller's statement, because they are stable.
+-- Verifies the invariants of the stored state; every row returned is a defect. All parts read with
+-- the snapshot of the caller's statement, because they are stable.
 create or replace function pgq."check"() returns table (problem text, queue text, detail text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -43,6 +43,6 @@ begin
 end
 $$;
 comment on function pgq."check"() is
-    'Verifies the laws of the stored state: every message is with each queue that receives it, in '
-    'exactly one place, sets, leases, groups and lanes are right, nothing dangles. Returns a row '
-    'for each defect, so none is good. Reads everything: for tests, and for the doubtful.';
+    'Verifies the invariants of the stored state: each queue that receives a message holds it in '
+    'one place or has ended it; sets, leases, groups and lanes are consistent; no row is orphaned. '
+    'Returns a row for each defect; none: all is well. Reads everything: for tests and diagnosis.';

@@ -1,4 +1,4 @@
--- Laws of ordering groups: each has a head that can be delivered, and nothing overtakes it.
+-- Invariants of ordering groups: each has a head that can be delivered, and nothing overtakes it.
 create or replace function pgq._check_groups()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable
@@ -45,4 +45,4 @@ begin
                             and (h.message_id = m.id or l.lease_id is not null));
 end
 $$;
-comment on function pgq._check_groups() is 'Verifies that ordering groups can move on.';
+comment on function pgq._check_groups() is 'Verifies that ordering groups can advance in order.';

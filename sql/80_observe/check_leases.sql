@@ -1,4 +1,4 @@
--- Laws of leases: a token and a name belong to one claim each, and a lease says what it holds.
+-- Invariants of leases: a lease id or key belongs to one claim, and a lease knows if it has groups.
 create or replace function pgq._check_leases()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable
@@ -8,7 +8,7 @@ as $$
 #variable_conflict use_column
 begin
     return query
-        -- The parts of one claim share everything but what they hold; a part 0 has no others.
+        -- The parts of one claim differ only in what they hold; a lease with a part 0 has no other.
         select 'a token belongs to two leases', min(l.queue_id),
                format('lease %s, %s parts, held by %s', l.lease_id, count(*),
                       string_agg(distinct coalesce(l.holder, 'nobody'), ', '))
@@ -34,4 +34,4 @@ begin
         where substring(l.key from '[0-9]+$')::bigint <= s.batch;
 end
 $$;
-comment on function pgq._check_leases() is 'Verifies that a token and a name are of one claim.';
+comment on function pgq._check_leases() is 'Verifies that a lease id or key is of one claim.';

@@ -1,8 +1,8 @@
--- Laws of the log: each message is there once, and each queue that receives it has it or has ended
--- it. The second is known of queues that record every end (journal), as far back as the journal
--- reaches, and of transactions that began after maintain() had noted the bindings. Left out is what
--- a queue may rightly not have: duplicates, and messages that are stored but not delivered; and
--- those with a time of the owner's choice in the future.
+-- Invariants of the log: each message is in it once, and each queue that receives the message holds
+-- it or has ended it. The second is checked for queues that record every end (journal), as far back
+-- as the journal reaches, and for transactions that began after maintain() recorded the bindings.
+-- Left out: messages with a dedup key, which may be duplicates; messages that are stored but not
+-- delivered; and messages whose published_at, set by the owner, is in the future.
 create or replace function pgq._check_log()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable
@@ -57,4 +57,4 @@ begin
 end
 $$;
 comment on function pgq._check_log() is
-    'Verifies that each message is in the log once, and with every queue that receives it.';
+    'Verifies that each message is in the log once, and in every queue that receives it.';

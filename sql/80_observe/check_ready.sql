@@ -1,4 +1,4 @@
--- Laws of ready rows: rank, priority, expiry and lane are those of their messages.
+-- Invariants of ready rows: rank, priority, expiry and lane are those of their messages.
 create or replace function pgq._check_ready()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable

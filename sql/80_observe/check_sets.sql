@@ -1,4 +1,4 @@
--- Laws of the sets: what they hold is in the log, and in one place only.
+-- Invariants of id sets: their messages are in the log, and each is in one place only.
 create or replace function pgq._check_sets()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable

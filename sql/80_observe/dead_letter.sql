@@ -1,13 +1,13 @@
--- Who may consume a queue may look at its dead letters. A view, because pg_dump by a role that may
--- read all data fails at row security.
+-- Roles that may consume a queue may read its dead letters. A view, because with row security
+-- pg_dump fails for a role that may read all data.
 create or replace view pgq.dead_letter with (security_barrier) as
 select l.* from pgq.letter l
 where l.queue_id in (select v.queue_id from pgq._visible_queue v);
 comment on view pgq.dead_letter is
-    'Whole copies of messages that failed, with why: they outlive the log and its eras.';
+    'Full copies of failed messages, with the reason. They stay when the log is rotated.';
 revoke all on table pgq.dead_letter from public;
 
--- Its columns are described as those of the table.
+-- Copies the comments of the columns from the table.
 do $$
 declare
     v_column record;

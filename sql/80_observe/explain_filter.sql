@@ -1,4 +1,4 @@
--- What a filter means for a queue, in rows for a person.
+-- Explains a filter for a queue, in readable rows.
 create or replace function pgq.explain_filter(
     topic text, filter jsonb, caller pgq.caller default current_user
 ) returns table (item text, value text)
@@ -55,7 +55,7 @@ begin
         when v_filter.lane_final then 'yes: the lane keys decide, no message is tested'
         else 'no: messages of the kept lanes are tested one by one' end);
 
-    -- A sample of what a claim would look at: as many as can be tested in some milliseconds.
+    -- A sample of the messages that a claim would test: as many as take some milliseconds.
     select coalesce(sum(p.size) filter (where p.lane_id = any (v_kept.sure)), 0),
            coalesce(sum(p.size), 0),
            count(*) >= 1000
@@ -117,6 +117,6 @@ begin
 end
 $$;
 comment on function pgq.explain_filter(text, jsonb, pgq.caller) is
-    'What a filter means for a queue: its compiled form, the lanes kept and pruned, whether '
-    'messages are tested one by one, how many match now, what a claim costs, what to do about it, '
-    'and fields or values that no message has had.';
+    'Explains a filter for a queue: its compiled form, the lanes kept and pruned, whether messages '
+    'are tested one by one, how many match now, what a claim costs, advice, and fields or values '
+    'that no recent message has.';

@@ -57,9 +57,9 @@ begin
             ) u
         ) h
         left join pgq.queue q on q.queue_id = h.queue_id
-        -- Its publication is known to those who may consume a queue that has or had it.
+        -- The publication is shown to roles that may consume a queue that has or had the message.
         where v_queues is null or h.queue_id = any (v_queues) or (h.queue_id is null and h.known)
-        -- A claim takes back an expired lease and claims anew at one moment.
+        -- A claim takes back an expired lease and claims again at the same moment.
         order by h.at nulls last, h.attempt nulls first, h.step;
 end
 $$;

@@ -1,5 +1,5 @@
--- The limits of the queues that one may consume, and how far they are used. Without functions of
--- pgq: in a view they would run with the rights of whoever asks.
+-- The limits of the queues that the current user may consume, and their use. Calls no functions of
+-- pgq but pgq.now(): in a view they would run with the rights of the current user.
 create or replace view pgq.limits with (security_barrier) as
 select q.name as queue, l.max_leased,
        case when num_nonnulls(l.max_leased, l.lane_max_leased) > 0 then (
@@ -17,7 +17,7 @@ cross join lateral (
                coalesce(l.lane_burst, greatest(1, split_part(l.lane_rate, '/', 1)::int / 10))
            end as lane_burst
 ) b
--- The buckets of the shards together: see _shards, _tokens.
+-- The sum over the token buckets of the shards: see _shards, _tokens.
 cross join lateral (
     select sum(floor(b.burst::bigint * (s + 1) / k.shards - b.burst::bigint * s / k.shards
                      - greatest(0, extract(epoch from m.full_at - pgq.now())::float8
@@ -29,8 +29,8 @@ cross join lateral (
         where f.queue_id = l.queue_id and f.lane = 16 + s) m
     where l.step is not null
 ) f;
-comment on view pgq.limits is 'The limits of queues, and how far they are used.';
-comment on column pgq.limits.leased is 'Leased now; null: not limited.';
+comment on view pgq.limits is 'The limits of queues, and how much of them is used.';
+comment on column pgq.limits.leased is 'Messages that are leased now; null: not limited.';
 comment on column pgq.limits.tokens is
     'How many messages the rate lets through at this moment; null: no rate.';
 comment on column pgq.limits.fair is 'Claims take turns over the lanes; limits of lanes imply it.';

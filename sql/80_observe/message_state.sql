@@ -1,4 +1,4 @@
--- Where every undelivered message is, in words; what is in none of these places is done.
+-- The state of every undelivered message; a message in none of these states is done.
 create or replace view pgq.message_state with (security_barrier) as
 select s.id, q.name as queue, s.state, s.attempt, s.since, s.until, s.holder, s.lease_id
 from (
@@ -24,10 +24,10 @@ from (
 ) s
 join pgq._visible_queue q on q.queue_id = s.queue_id;
 comment on view pgq.message_state is
-    'Every undelivered message and where it is: ready, delayed, retrying, leased, dead, or '
-    'waiting for its turn in an ordering group. To ask '
-    'for one message use pgq.history(id): this view is a list.';
-comment on column pgq.message_state.attempt is 'Deliveries so far, this one included.';
-comment on column pgq.message_state.since is 'Claimed or failed at.';
-comment on column pgq.message_state.until is 'Expires, is due or is leased until.';
+    'Every undelivered message and its state: ready, delayed, retrying, leased, dead, or '
+    'waiting for its turn in an ordering group. For '
+    'one message use pgq.history(id): this view lists them all.';
+comment on column pgq.message_state.attempt is 'Deliveries so far, including the current one.';
+comment on column pgq.message_state.since is 'When the message was claimed or failed.';
+comment on column pgq.message_state.until is 'When it expires or is due, or its lease ends.';
 revoke all on table pgq.message_state from public;

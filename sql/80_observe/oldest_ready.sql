@@ -1,4 +1,4 @@
--- The lowest id that a queue has ready: the first of each rank range, found by index.
+-- The lowest id that a queue has ready: the minimum of the first rows of all rank ranges, by index.
 create or replace function pgq._oldest_ready(queue_id int) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- The numbers of pgq's own tables, read as their owner: those of the queues that the caller may
--- consume. Who may do everything, and members of pg_monitor, get all of them.
+-- The metrics from pgq's own tables, read with the rights of their owner, for the queues that the
+-- caller may consume. The owner and members of pg_monitor get all of them.
 create or replace function pgq._metrics(caller pgq.caller default current_user)
 returns table (name text, labels jsonb, value float8)
 language plpgsql stable security definer
@@ -107,7 +107,7 @@ begin
             ('pgq_filter_claims_total', f.claims),
             ('pgq_filter_tested_messages_total', f.tested),
             ('pgq_filter_matched_messages_total', f.matched)) x (name, value)
-        -- A rate that nobody has counted is not 0.
+        -- A rate that was not counted is missing, not 0.
         where x.value is not null or x.name !~ '_per_second$'
         union all
         select 'pgq_dead_letters_total', jsonb_build_object('queue', q.name, 'reason', r.reason),
@@ -161,7 +161,7 @@ begin
             ('pgq_table_bytes', pg_total_relation_size(c.oid)::float8),
             ('pgq_table_dead_rows', pg_stat_get_dead_tuples(c.oid))) x (name, value)
         where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'r' and not c.relispartition;
-    -- A standby cannot look into an unlogged table.
+    -- A standby cannot read an unlogged table.
     if not pg_is_in_recovery() then
         return query
             select x.name, '{}'::jsonb, coalesce(x.value, 0)
@@ -174,4 +174,4 @@ begin
     end if;
 end
 $$;
-comment on function pgq._metrics(pgq.caller) is 'The numbers of pgq''s own tables.';
+comment on function pgq._metrics(pgq.caller) is 'The metrics from pgq''s own tables.';

@@ -1,5 +1,5 @@
--- How the queues are doing. Counts are exact while a queue has few rows; of a large backlog some
--- pages are sampled, so that looking costs milliseconds whatever there is to count.
+-- The state of the queues. Counts are exact while a queue has few rows; for a large backlog some
+-- pages are sampled, so that a query takes milliseconds whatever the backlog.
 create or replace function pgq._queue_stats(caller pgq.caller default current_user)
 returns table (queue text, mode text, paused boolean, ready bigint, scheduled bigint,
                leased bigint, waiting bigint, dead bigint, exact boolean, oldest_age interval,
@@ -7,7 +7,7 @@ returns table (queue text, mode text, paused boolean, ready bigint, scheduled bi
                failed_per_second float8, relay text, rate_seconds float8, estimated text[])
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
--- Of a queue with few rows, the first 501 are found by index and not behind those of the others.
+-- The first 501 rows of a queue are found by index, without reading those of other queues.
 set enable_seqscan = off
 set jit = off
 as $$
@@ -82,7 +82,7 @@ begin
             from (select y.size from pgq.lease y where y.queue_id = q.queue_id limit 501) x
         ) l
         cross join lateral (
-            -- A lower bound, if there are more.
+            -- A lower bound: 10001 means that there are more.
             select count(*) as size
             from (select from pgq.group_line y where y.queue_id = q.queue_id limit 10001) x
         ) g
@@ -90,26 +90,26 @@ begin
         order by q.name;
 end
 $$;
-comment on function pgq._queue_stats(pgq.caller) is 'How the queues are doing.';
+comment on function pgq._queue_stats(pgq.caller) is 'The state of the queues.';
 
 create or replace view pgq.queue_stats as select * from pgq._queue_stats();
 comment on view pgq.queue_stats is
-    'How the queues are doing: how much is ready, scheduled, leased and dead, the age of the '
-    'oldest ready message, rates over the last one to two minutes. Cheap whatever the backlog: '
+    'The state of the queues: how many messages are ready, scheduled, leased and dead, the age of '
+    'the oldest ready message, rates over the last one to two minutes. Cheap whatever the backlog: '
     'above 500 rows a count is an estimate from a sample, which stays the same while nothing '
-    'changes (estimated names it). Dead letters are always counted.';
+    'changes (estimated names such counts). Dead letters are always counted.';
 comment on column pgq.queue_stats.exact is 'No count is an estimate.';
 comment on column pgq.queue_stats.estimated is
     'The counts that are estimates; waiting: there are more than 10,000.';
 comment on column pgq.queue_stats.rate_seconds is
-    'The window of the rates: it ends now, or with the last count of maintain().';
+    'The window of the rates in seconds. It ends now, or with the last count of maintain().';
 comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';
 comment on column pgq.queue_stats.published_per_second is
     'Messages that the queue received: of its own topic, and those that its subscriptions matched. '
-    'Null: nobody has counted lately, because nobody calls maintain().';
+    'Null: there is no recent count, because nobody calls maintain().';
 comment on column pgq.queue_stats.acked_per_second is
-    'Null: nobody has counted, or the journal of the queue records failures only.';
+    'Null: there is no recent count, or the journal of the queue records failures only.';
 comment on column pgq.queue_stats.relay is
-    'How its relays are doing, the worst of them: silent (not heard of), or their circuit breaker '
-    'is open, half-open or closed. Null: there are none. See pgq.relays.';
+    'The worst state of its relays: silent (no sign of life), or the circuit breaker is open, '
+    'half-open or closed. Null: it has no relays. See pgq.relays.';
 revoke all on table pgq.queue_stats from public;

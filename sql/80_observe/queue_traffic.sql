@@ -13,11 +13,11 @@ join pgq._visible_queue q on q.queue_id = t.queue_id
 join pgq.queue r on r.queue_id = t.queue_id
 group by q.name, t.minute, r.journal;
 comment on view pgq.queue_traffic is
-    'What each queue did in each minute of the last 12 hours, as far as maintain() has counted it: '
-    'messages received, acknowledged and failed, and how many were ready and dead at its end. '
-    'A minute in which nothing happened and nobody counted has no row.';
+    'The traffic of each queue in each minute of the last 12 hours, as counted by maintain(): '
+    'messages received, acknowledged and failed, and how many were ready and dead at the last '
+    'count of the minute. A minute without events and without a count has no row.';
 comment on column pgq.queue_traffic.acked is
     'Null: the journal of the queue records failures only.';
-comment on column pgq.queue_traffic.ready is 'Null: nobody counted in that minute.';
-comment on column pgq.queue_traffic.dead is 'Null: nobody counted in that minute.';
+comment on column pgq.queue_traffic.ready is 'Null: there was no count in that minute.';
+comment on column pgq.queue_traffic.dead is 'Null: there was no count in that minute.';
 revoke all on table pgq.queue_traffic from public;

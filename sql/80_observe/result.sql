@@ -13,7 +13,7 @@ declare
     v_message pgq.message;
 begin
     select m.* into v_message from pgq.message m where m.id = result.message_id;
-    -- Who has published a message may know how it ended, but not the names of others' queues.
+    -- The publisher of a message may see how it ended, but not the names of others' queues.
     if v_message.publisher = caller::text then
         v_queues := null;
     end if;
@@ -46,7 +46,7 @@ begin
         join pgq.queue q on q.queue_id = x.queue_id
         where v_queues is null or x.queue_id = any (v_queues)
         order by q.name, x.at;
-    -- In none of these places and in the log: it was acknowledged or cancelled without a result.
+    -- In the log but in none of these places: it was acknowledged or cancelled without a result.
     if not found and v_message.id is not null
        and (v_queues is null or pgq._is_received(v_queues, v_message))
     then
@@ -57,6 +57,6 @@ $$;
 comment on function pgq.result(bigint, pgq.caller) is
     'What became of a message, a row for each queue that has or had it: done with the result of '
     'pgq.finish, dead with the error, waiting or working. Done without queue and result: it was '
-    'acknowledged or cancelled. No row: the log does not know the message any more. A role sees '
-    'the queues that it may consume; of a message that it has published also the others, without '
-    'their names.';
+    'acknowledged or cancelled. No row: the message is no longer in the log. A role sees '
+    'the queues that it may consume, and for a message that it has published also the others, '
+    'without their names.';

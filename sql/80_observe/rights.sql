@@ -1,4 +1,4 @@
--- Who may do what. The owner sees everything, others what they have themselves.
+-- The rights to queues. The owner sees all of them, other roles their own.
 create or replace view pgq.rights with (security_barrier) as
 select q.name as queue, a.rolname as role, r.right
 from pgq.queue_right r

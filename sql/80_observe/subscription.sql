@@ -1,4 +1,4 @@
--- Who is subscribed to what, and how often that matched.
+-- Which queue is subscribed to which topics, and how often the subscription matched.
 create or replace view pgq.subscription with (security_barrier) as
 select q.name as subscriber, b.pattern, b.filter, b.created_at,
        coalesce(h.matches, 0)::bigint as match_count, h.last_at as last_matched_at
@@ -10,7 +10,7 @@ left join (
 ) h on h.binding_id = b.binding_id
 where b.counted;
 comment on view pgq.subscription is
-    'Who is subscribed to what, since when, and how often that matched. A queue''s own topic '
-    'is not '
+    'Which queue is subscribed to which topics, since when, and how often the subscription '
+    'matched. A queue''s own topic is not '
     'a subscription.';
 revoke all on table pgq.subscription from public;

@@ -1,4 +1,4 @@
--- What is wrong with what waits in queues.
+-- Findings about the backlogs of queues.
 create or replace function pgq._backlog_findings(queues int[], now timestamptz)
 returns setof pgq._finding
 language plpgsql stable
@@ -56,4 +56,4 @@ begin
 end
 $$;
 comment on function pgq._backlog_findings(int[], timestamptz) is
-    'What is wrong with what waits in queues.';
+    'Findings about the backlogs of queues.';

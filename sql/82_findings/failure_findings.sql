@@ -1,4 +1,4 @@
--- What goes wrong with messages that are worked on: failures, dead letters, leases that end.
+-- Findings about failures: failed attempts, dead letters, expired leases.
 create or replace function pgq._failure_findings(queues int[], now timestamptz)
 returns setof pgq._finding
 language plpgsql stable
@@ -28,7 +28,7 @@ begin
             from pgq.letter l where l.queue_id = q.queue_id
         ) d
         where (queues is null or q.queue_id = any (queues)) and d.size > 0;
-    -- A share of what was tried; where acknowledgements are not recorded it is not known.
+    -- The share of attempts that failed; unknown where acknowledgements are not recorded.
     return query
         select case when r.failed >= 0.5 * (r.acked + r.failed) then 'critical' else 'warning' end,
                q.name, 'failing', null::timestamptz,
@@ -61,4 +61,4 @@ begin
 end
 $$;
 comment on function pgq._failure_findings(int[], timestamptz) is
-    'What goes wrong with messages that are worked on.';
+    'Findings about failed attempts, dead letters and expired leases.';

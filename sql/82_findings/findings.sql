@@ -1,5 +1,5 @@
--- What is wrong with queues, read as their owner: of the queues that the caller may consume. Who
--- may do everything, and members of pg_monitor, get all of it.
+-- Findings about the queues that the caller may consume, read with the rights of their owner. The
+-- owner and members of pg_monitor get all findings.
 create or replace function pgq._findings(role text, caller pgq.caller default current_user)
 returns setof pgq._finding
 language plpgsql stable security definer
@@ -23,7 +23,7 @@ begin
     end if;
 end
 $$;
-comment on function pgq._findings(text, pgq.caller) is 'What is wrong with queues.';
+comment on function pgq._findings(text, pgq.caller) is 'Findings about queues.';
 
 create or replace function pgq.findings(
     snapshot_age interval default '5 min', role text default null
@@ -45,11 +45,11 @@ begin
 end
 $$;
 comment on function pgq.findings(interval, text) is
-    'What somebody should look at, the worst first: what is wrong (finding: a name for programs; '
-    'detail: for people), with which queue, since when, and a statement that cures it. The command '
-    'pgq doctor, the web page and alerts show this list. snapshot_age: from when on a transaction '
-    'is long-running; role: whether this role may publish and consume. Milliseconds whatever the '
-    'backlog. Queues that one may consume; the owner and members of pg_monitor see all queues and '
-    'the database.';
+    'Problems that need attention, the worst first: the finding (a name for programs), its detail '
+    '(for people), the queue, since when, and a statement that cures it. The command '
+    'pgq doctor, the web page and alerts show this list. snapshot_age: the age from which a '
+    'transaction is long-running; role: checks that this role may publish and consume. Takes '
+    'milliseconds whatever the backlog. Covers the queues that the caller may consume; the owner '
+    'and members of pg_monitor see all queues and the database.';
 
 grant execute on function pgq.findings, pgq._findings to pg_monitor;

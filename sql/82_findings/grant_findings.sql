@@ -1,5 +1,5 @@
--- Roles that may call a part of what publishers or consumers need, and lack the rest. A role of
--- null: all that may use the schema.
+-- Roles that lack functions which publishers or consumers need. Null: checks all roles that may use
+-- the schema.
 create or replace function pgq._grant_findings(role text) returns setof pgq._finding
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -16,7 +16,7 @@ begin
             select r.rolname
             from pg_namespace n, aclexplode(n.nspacl) a join pg_roles r on r.oid = a.grantee
             where n.nspname = 'pgq' and _grant_findings.role is null
-              and r.rolname <> 'pg_monitor'  -- it looks at metrics, and nothing else
+              and r.rolname <> 'pg_monitor'  -- it reads metrics, and nothing else
         ), held as (
             select r.rolname, w.kind, p.oid,
                    has_function_privilege(r.rolname, p.oid, 'execute') as granted
@@ -49,4 +49,4 @@ begin
 end
 $$;
 comment on function pgq._grant_findings(text) is
-    'Roles that may call a part of what publishers or consumers need.';
+    'Roles that lack functions which publishers or consumers need.';

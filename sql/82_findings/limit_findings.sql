@@ -1,5 +1,5 @@
 -- Limits that make messages wait for more than a minute. A bucket that is less than half full shows
--- that the rate is what they wait for, and not consumers.
+-- that the rate is the cause, and not a lack of consumers.
 create or replace function pgq._limit_findings(queues int[], now timestamptz)
 returns setof pgq._finding
 language plpgsql stable
@@ -79,7 +79,7 @@ $$;
 comment on function pgq._queue_tokens(pgq.queue_limit, timestamptz) is
     'How many messages the rate of a queue lets through now.';
 
--- Lanes of a queue that hold messages and may not give any now, and since when the first waits.
+-- Lanes of a queue that have messages and are at their limit, and since when the first one waits.
 create or replace function pgq._lanes_at_limit(limits pgq.queue_limit, now timestamptz)
 returns table (lane text, since timestamptz)
 language plpgsql stable
@@ -107,4 +107,4 @@ begin
 end
 $$;
 comment on function pgq._lanes_at_limit(pgq.queue_limit, timestamptz) is
-    'Lanes of a queue that may not give any message now.';
+    'Lanes of a queue that have messages and are at their limit.';

@@ -1,5 +1,5 @@
--- What the server does to pgq, seen with the rights of the caller: who holds snapshots, settings,
--- versions, publications.
+-- Findings about the server, read with the rights of the caller: snapshots, settings, versions,
+-- publications.
 create or replace function pgq._server_findings(snapshot_age interval)
 returns setof pgq._finding
 language plpgsql stable
@@ -64,6 +64,6 @@ begin
         group by c.oid;
 end
 $$;
-comment on function pgq._server_findings(interval) is 'What the server does to pgq.';
+comment on function pgq._server_findings(interval) is 'Findings about the server.';
 
 grant execute on function pgq._server_findings, pgq.version to pg_monitor;

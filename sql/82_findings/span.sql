@@ -1,4 +1,4 @@
--- A span of time as a person says it.
+-- A duration as readable text, such as 5 min.
 create or replace function pgq._span(span interval) returns text
 language sql immutable parallel safe
 return (
@@ -7,6 +7,6 @@ return (
                 when s >= 90 then round(s / 60) || ' min'
                 else greatest(round(s), 0) || ' s' end
     from extract(epoch from span) s);
-comment on function pgq._span(interval) is 'A span of time as a person says it.';
+comment on function pgq._span(interval) is 'A duration as readable text, such as 5 min.';
 
 grant execute on function pgq._span to pg_monitor;

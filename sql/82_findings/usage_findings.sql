@@ -1,4 +1,4 @@
--- Filters that match nothing, lanes, relays, schedules.
+-- Findings about filters that match nothing, full lanes, relays and schedules.
 create or replace function pgq._usage_findings(queues int[], now timestamptz)
 returns setof pgq._finding
 language plpgsql stable
@@ -19,8 +19,8 @@ begin
         where queues is null or q.queue_id = any (queues)
         group by q.queue_id, f.filter_id
         having sum(h.matched) = 0
-           -- What lanes rule out is noted at most every five minutes, also while nothing waits. One
-           -- of many values (a hashed key) may well have no message: that is no finding.
+           -- Claims that the lanes rule out are recorded at most every five minutes, also while
+           -- nothing waits. One value of a hashed key may have no message: that is no finding.
            and (sum(h.tested) >= 100 or sum(h.tested) = 0 and sum(h.claims) >= 3
                and f.lane_hashes is null and exists (
                select from pgq._queue_stats() s
@@ -72,4 +72,4 @@ begin
 end
 $$;
 comment on function pgq._usage_findings(int[], timestamptz) is
-    'Filters that match nothing, lanes, relays, schedules.';
+    'Findings about filters that match nothing, full lanes, relays and schedules.';

@@ -1,4 +1,4 @@
--- Sessions are looked at with the rights of the caller, who may see more of them than the owner.
+-- Reads sessions with the rights of the caller, who may see more of them than the owner.
 create or replace function pgq.metrics()
 returns table (name text, kind text, labels jsonb, value float8, help text)
 language plpgsql stable
@@ -11,8 +11,8 @@ declare
 begin
     return query
         with holder as materialized (
-            -- What holds back the vacuum of this database. A transaction that has an id holds the
-            -- horizon as a snapshot does; a standby may, through its sender or its slot.
+            -- What holds back vacuum in this database. A transaction with an id holds back the
+            -- horizon as a snapshot does; so may a standby, through its walsender or its slot.
             select 'session' as kind, a.pid::text as name, a.usename::text as role,
                    a.application_name as application,
                    greatest(age(a.backend_xmin), age(a.backend_xid)) as transactions,
@@ -60,12 +60,12 @@ begin
 end
 $$;
 comment on function pgq.metrics() is
-    'What there is to watch, for Prometheus and its like: a row for each number, with its name, '
-    'gauge or counter, labels and meaning. Milliseconds whatever the backlog, also on a standby. '
-    'Queues that one may consume; the owner and members of pg_monitor see all queues and '
-    'the database.';
+    'Metrics for Prometheus and similar systems: a row for each value, with its name, kind (gauge '
+    'or counter), labels and help text. Takes milliseconds whatever the backlog, also on a '
+    'standby. Covers the queues that the caller may consume; the owner and members of pg_monitor '
+    'see all queues and the database.';
 
--- As PostgreSQL's own statistics are: for whoever watches servers.
+-- For pg_monitor, as PostgreSQL's own statistics are.
 grant usage on schema pgq to pg_monitor;
 grant select on pgq._metric to pg_monitor;
 grant execute on function pgq.metrics, pgq._metrics, pgq.now to pg_monitor;

@@ -1,8 +1,8 @@
--- No routine of pgq is open to PUBLIC. pgq.grant_queue gives roles those that they need.
+-- No routine of pgq is open to PUBLIC. pgq.grant_queue grants roles those that they need.
 revoke all on all routines in schema pgq from public;
 
--- Nor is a type. Those of the rows of tables and views are closed when a role gets its first right
--- (see pgq._close_types): pg_dump warns of each one that the script of an extension has closed.
+-- Nor is a type. Row types of tables and views are revoked when a role gets its first right (see
+-- pgq._close_types), because pg_dump warns of each one that the script of an extension has revoked.
 do $$
 declare
     v_type pg_catalog.oid;

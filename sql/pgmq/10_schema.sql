@@ -47,8 +47,8 @@ create table pgmq.asked_for (
         on delete cascade
 );
 comment on table pgmq.asked_for is
-    'What the creator of a queue asked for. pgq stores all queues in one logged ring, so these are '
-    'only remembered for list_queues.';
+    'The options that the creator of a queue asked for. pgq stores all queues in one partitioned '
+    'and logged table, so the options are only kept for list_queues.';
 revoke all on table pgmq.asked_for from public;
 
 create table pgmq.archived (

@@ -1,4 +1,4 @@
-"""One message's whole life, told on a PostgreSQL server of its own: ``python -m pgq.demo``."""
+"""The life of a message, shown on a private PostgreSQL server: ``python -m pgq.demo``."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def main() -> int:
 
 
 class Story:
-    """The steps of a message's life, each with the SQL that does it and what came back."""
+    """The steps of a message's life, each with its SQL statement and the rows it returned."""
 
     def __init__(self, conn: psycopg.Connection) -> None:
         self._conn = conn
 
     def tell(self) -> None:
-        """Tell it from the beginning to the end."""
+        """Run and print all steps."""
         self._say("Install. One statement, no superuser, nothing running beside the server:")
         self._show("create extension pgq")
 
@@ -98,7 +98,7 @@ class Story:
         print(f"\n-- {words}")
 
     def _show(self, statement: str, *, until: int = 0) -> list[tuple[Any, ...]]:
-        """Print a statement and its rows; repeat it quietly until there are enough of them."""
+        """Print a statement and its rows; repeat the statement until it returns enough rows."""
         print(statement + ";")
         deadline = time.monotonic() + _RETRY_SECONDS
         while True:

@@ -2,14 +2,14 @@
 
 | Python | JSON |
 |---|---|
-| datetime, date, time | text, as ISO 8601 has it |
+| datetime, date, time | text in ISO 8601 |
 | timedelta | a number of seconds |
 | UUID | text |
 | Decimal | a number, to the last digit |
 | Enum | its value |
 | dataclass, pydantic model | an object |
 
-Everything else that JSON does not have is refused.
+Other types that JSON does not have are refused.
 """
 
 from __future__ import annotations
@@ -61,6 +61,6 @@ _encode = json.JSONEncoder(default=plain, allow_nan=False).encode
 
 
 def dumps(value: Any) -> str:
-    """Return the JSON of a value, with the types that the module's description lists."""
+    """Return the JSON of a value, which may have the types listed in the module's docstring."""
     text = _encode(value)
     return _MARKED.sub(r"\1", text) if _MARK in text else text

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class PgqError(Exception):
-    """The base of all errors of pgq: the server's message, and a hint how to cure it."""
+    """The base of all errors of pgq: a message, perhaps with a detail and a hint for the cure."""
 
     sqlstate: ClassVar[str | None] = None
 
@@ -60,13 +60,13 @@ class QueueExists(PgqError):
 
 
 class LeaseLost(PgqError):
-    """The lease does not hold these messages (any more); nothing has changed."""
+    """The lease is stale, or does not hold these messages; nothing has changed."""
 
     sqlstate = "QU003"
 
 
 class InvalidFilter(PgqError):
-    """The filter document is not valid; ``detail`` has the location."""
+    """The filter document is not valid; ``detail`` names the place."""
 
     sqlstate = "QU004"
 
@@ -78,15 +78,15 @@ class NoQueue(PgqError):
 
 
 class NotInstalled(PgqError):
-    """The database does not have pgq, or an older version than this client."""
+    """The database does not have pgq, or has another version of it than this client."""
 
 
 class CircuitOpen(PgqError):
-    """The circuit breaker is open: the database failed too often."""
+    """The circuit breaker is open: the database or transport failed too often."""
 
 
 class RequestTimeout(PgqError, TimeoutError):
-    """No reply came in time."""
+    """No reply arrived in time, or the awaited message has not ended in time."""
 
 
 class PayloadError(PgqError, ValueError):
@@ -94,11 +94,11 @@ class PayloadError(PgqError, ValueError):
 
 
 class HandlerTimeout(PgqError, TimeoutError):
-    """A handler took longer than its `handler_timeout`."""
+    """A handler took longer than `handler_timeout`, or than the queue's `max_lease`."""
 
 
 class PublishFailed(PgqError):
-    """The database refused some messages of a `Publisher`: `drafts`."""
+    """Some messages of a `Publisher` or `MultiPublisher` were refused: `drafts`."""
 
     def __init__(self, cause: Exception, drafts: Sequence[Draft]) -> None:
         super().__init__(f"{len(drafts)} messages were refused, the last one because: {cause}")

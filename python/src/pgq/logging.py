@@ -1,8 +1,8 @@
-"""What pgq logs, by the logger ``pgq`` of the standard library, and a formatter that makes it JSON.
+"""A JSON formatter for the log records of pgq, which go to the logger ``pgq``.
 
-Every record has an ``event``, a name that does not change, and fields that say what it is about:
-``queue``, ``message_id``, ``attempt``, ``lease_id``, ``duration`` in seconds, and others. pgq never
-logs what is in a message.
+Every record has an ``event``, a name that does not change, and fields such as ``queue``,
+``message_id``, ``attempt``, ``lease_id``, and ``duration`` in seconds. pgq never logs the content
+of a message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 class JsonFormatter(logging.Formatter):
     """One line of JSON for each record: time, level, logger, message, the fields, the traceback.
 
-    With OpenTelemetry a record that is logged within a span has its ``trace_id`` and ``span_id``.
+    With OpenTelemetry, a record that is logged within a span also has ``trace_id`` and ``span_id``.
     """
 
     def format(self, record: logging.LogRecord) -> str:

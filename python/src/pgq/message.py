@@ -77,7 +77,7 @@ class Draft:
 
 
 def common_options(draft: Draft) -> tuple[Any, ...]:
-    """Return the options that drafts of one statement must share."""
+    """Return the options that drafts must have in common to be published by one statement."""
     return (
         draft.topic,
         draft.priority,

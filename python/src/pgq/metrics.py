@@ -19,7 +19,7 @@ __all__ = ["Metric", "MetricsReader"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number: the columns of ``pgq.metrics()``."""
+    """One value: the columns of ``pgq.metrics()``."""
 
     name: str
     kind: str
@@ -29,9 +29,9 @@ class Metric:
 
 
 class MetricsReader:
-    """Reads the metrics of a database by a connection of its own; calls wait for each other.
+    """Reads the metrics of a database, on its own connection; one call runs at a time.
 
-    It reconnects after errors. A call that takes longer than the timeout fails.
+    The reader reconnects after errors. A call that takes longer than the timeout fails.
     """
 
     def __init__(self, dsn: str = "", *, timeout: timedelta = timedelta(seconds=5)) -> None:
@@ -41,14 +41,15 @@ class MetricsReader:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._conn: psycopg.Connection[Any] | None = None
-        self._told: bool | None = None
+        # None before the first attempt.
+        self._worked: bool | None = None
         #: How many seconds the last attempt took.
         self.seconds = 0.0
 
     @property
     def up(self) -> bool:
-        """Whether the last attempt has worked."""
-        return self._told is True
+        """Whether the last attempt succeeded."""
+        return self._worked is True
 
     def read(self) -> list[Metric]:
         """Return the metrics, or raise `psycopg.Error`."""
@@ -58,15 +59,15 @@ class MetricsReader:
                 metrics = self._read()
             except psycopg.Error as error:
                 self._close()
-                self._tell(error)
+                self._log_change(error)
                 raise
             finally:
                 self.seconds = time.monotonic() - began
-            self._tell(None)
+            self._log_change(None)
             return metrics
 
     def try_read(self) -> list[Metric]:
-        """Return the metrics; after an error an empty list, and `up` is False."""
+        """Return the metrics; after an error return an empty list, and `up` is False."""
         try:
             return self.read()
         except psycopg.Error:
@@ -116,8 +117,8 @@ class MetricsReader:
             self._conn.close()
             self._conn = None
 
-    def _tell(self, error: psycopg.Error | None) -> None:
-        if error is not None and self._told is not False:
+    def _log_change(self, error: psycopg.Error | None) -> None:
+        if error is not None and self._worked is not False:
             log(
                 "WARNING",
                 "metrics_unavailable",
@@ -125,6 +126,6 @@ class MetricsReader:
                 reason(error),
                 sqlstate=error.sqlstate,
             )
-        elif error is None and self._told is False:
+        elif error is None and self._worked is False:
             log("INFO", "metrics_available", "the metrics can be read again")
-        self._told = error is None
+        self._worked = error is None

@@ -40,9 +40,9 @@ _MISSING = """\
 def script(action: Action = "install") -> str:
     """Return one SQL statement that installs or upgrades pgq to the version of this package.
 
-    :param action: ``install`` creates it without extension files where it is missing and upgrades
-        it where it is older; ``upgrade`` raises where it is missing; ``tle`` registers the
-        extensions with pg_tle, for CREATE EXTENSION.
+    :param action: ``install`` creates pgq without extension files, or upgrades an older version;
+        ``upgrade`` raises if pgq is missing; ``tle`` registers the extensions with pg_tle, for
+        CREATE EXTENSION.
     """
     if action == "tle":
         return _tle()
@@ -72,7 +72,7 @@ def _tle() -> str:
 
 
 def text(action: Action = "install") -> TextClause:
-    """Return the script for ``op.execute`` of Alembic: no colon of it is a parameter."""
+    """Return the script for ``op.execute`` of Alembic, with colons escaped."""
     from sqlalchemy import text
 
     return text(script(action).replace(":", "\\:"))

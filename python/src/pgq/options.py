@@ -24,7 +24,7 @@ __all__ = [
     "StreamOptions",
 ]
 
-#: ``archive``: the queue only keeps the log, and nothing can be claimed.
+#: ``archive``: the queue stores messages in the log and delivers none.
 Mode = Literal["queue", "archive"]
 #: What happens to a message that expires before it is delivered.
 OnExpiry = Literal["dead_letter", "discard"]
@@ -36,7 +36,7 @@ Dedup = Literal["keep", "replace", "postpone"]
 Journal = Literal["all", "failures"]
 #: Which messages `messages` lists.
 MessageState = Literal["ready", "scheduled", "leased", "waiting", "dead"]
-#: What happens to runs of a schedule that nobody was there for.
+#: What happens to missed runs of a schedule.
 Missed = Literal["skip", "one", "all"]
 
 

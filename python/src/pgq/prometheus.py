@@ -15,8 +15,8 @@ __all__ = ["PgqCollector"]
 class PgqCollector(Collector):
     """Queries the database when Prometheus scrapes; pass it to ``REGISTRY.register``.
 
-    While the database does not answer, ``pgq_up 0`` is the only metric, so that no old number is
-    taken for a new one.
+    While the database does not answer, only ``pgq_up 0`` and ``pgq_scrape_seconds`` are returned,
+    so that no stale value is taken for a new one.
     """
 
     def __init__(self, reader: MetricsReader) -> None:

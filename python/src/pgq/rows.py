@@ -1,6 +1,6 @@
 """The rows that clients return, for editors and type checkers.
 
-They are plain dicts at run time, so a server that has more columns does no harm.
+At run time the rows are plain dicts, so additional columns of a newer server do no harm.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Subscription(TypedDict):
 
 
 class Schedule(TypedDict):
-    """A row of `schedules`: what is published, when, and how the last run went."""
+    """A row of `schedules`: the message, its times, and the last run."""
 
     name: str
     topic: str
@@ -129,7 +129,7 @@ class DeadLetter(TypedDict):
 
 
 class Result(TypedDict):
-    """A row of `result`: what became of a message in one queue."""
+    """A row of `result`: the outcome of a message in one queue."""
 
     queue: str
     state: str
@@ -195,7 +195,7 @@ class Metric(TypedDict):
 
 
 class RelayState(TypedDict):
-    """A row of `relays`: where a relay forwards a queue to, and whether it works."""
+    """A row of `relays`: the queue, the destination, and whether the relay works."""
 
     queue: str
     relay: str

@@ -18,8 +18,8 @@ def instrument(reader: MetricsReader, provider: MeterProvider | None = None) -> 
     """Create observable instruments for the metrics of a reader.
 
     The names are those of ``pgq.metrics()`` without the suffix ``_total`` of counters, which
-    exporters to Prometheus add. Raises `psycopg.Error` if the database cannot be reached, because
-    the names come from it. Later, ``pgq_up`` is 0 while it cannot be reached.
+    exporters to Prometheus add. The names are read from the database, so `psycopg.Error` is raised
+    if the database cannot be reached. Later, ``pgq_up`` is 0 while it cannot be reached.
     """
     meter = get_meter("pgq", meter_provider=provider)
     latest: dict[str, list[Metric]] = {}

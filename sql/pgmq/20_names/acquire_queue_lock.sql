@@ -7,4 +7,4 @@ begin
 end
 $$;
 comment on function pgmq.acquire_queue_lock(text) is
-    'Waits for others who create or drop the queue, until the transaction ends.';
+    'Locks the creation and removal of a queue until the transaction ends.';

@@ -1,4 +1,4 @@
--- Names of queues and of the views that show them.
+-- Checks the name of a queue, which is also a part of the names of its views.
 create or replace function pgmq.validate_queue_name(queue_name text) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- The message of a read: message @> conditional, field by field. $type keeps a filter from looking
--- into arrays, which @> does not do.
+-- Translates the condition of a read, message @> conditional, field by field. $type keeps a filter
+-- from matching elements of arrays, which @> does not do.
 create or replace function pgmq._filter(conditional jsonb) returns jsonb
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -22,4 +22,4 @@ begin
         from jsonb_each(conditional) f));
 end
 $$;
-comment on function pgmq._filter(jsonb) is 'The filter of pgq that selects what @> would.';
+comment on function pgmq._filter(jsonb) is 'The filter of pgq that selects the same as @>.';

@@ -1,5 +1,5 @@
 -- pgq's headers are an object of scalars, so that lanes and filters can use them. Other headers
--- travel as text beside their scalars.
+-- are stored as text beside their scalars.
 create or replace function pgmq._headers_in(headers jsonb) returns jsonb
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp

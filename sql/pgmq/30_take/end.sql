@@ -1,4 +1,4 @@
--- Ends messages: what delete, archive and purge have in common. Returns them with their past.
+-- Ends messages: the common part of delete, archive and purge. Returns them as pgmq._take does.
 create or replace function pgmq._end(
     queue_name text, msg_ids bigint[], caller pgq.caller default current_user
 ) returns setof pgq.lease

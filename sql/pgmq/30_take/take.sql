@@ -1,6 +1,6 @@
--- Takes messages out of a queue, wherever they are: what delete, archive and set_vt begin with.
+-- Takes messages out of a queue, whatever their state: the first step of delete, archive, set_vt.
 -- Null: all messages. Returns the sets that were taken in the form of leases; those that were not
--- leased have no lease_id. A message that moves meanwhile is looked for again.
+-- leased have no lease_id. Searches again, a few times, for messages that move meanwhile.
 create or replace function pgmq._take(
     queue_name text, msg_ids bigint[], caller pgq.caller default current_user
 ) returns setof pgq.lease
@@ -36,7 +36,7 @@ begin
                                v_ready.ids * v_wanted, null, null, null, false)::pgq.lease;
                 v_left := v_ready.ids - v_wanted;
                 if v_left <> '{}' then
-                    -- As every claim does: what is left of a ready row is a new row.
+                    -- As in every claim, the rest of a ready row becomes a new row.
                     v_ready.rank := pgq._rank_of(pgq._rank_class(v_ready.rank), lower(v_left));
                     v_ready.ids := v_left;
                     v_ready.size := pgq._set_size(v_left);
@@ -70,7 +70,7 @@ begin
                 return next v_lease;
             end loop;
         end if;
-        -- First the lease of the session's last read: mostly it holds what is wanted.
+        -- Round 0 tries only the lease of the session's last read, which usually has the messages.
         continue when v_round = 0 and v_hint is null;
         for v_lease in
             select l.* from pgq.lease l
@@ -96,4 +96,4 @@ begin
 end
 $$;
 comment on function pgmq._take(text, bigint[], pgq.caller) is
-    'Takes messages out of a queue, wherever they are.';
+    'Takes messages out of a queue, whatever their state.';

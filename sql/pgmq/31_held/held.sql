@@ -1,4 +1,4 @@
--- The messages that a queue holds: what the table pgmq.q_<queue> is in pgmq.
+-- The messages that a queue holds, as the table pgmq.q_<queue> of pgmq has them.
 create or replace function pgmq._held(queue_name text, caller pgq.caller default current_user)
 returns setof pgmq.message_record
 language plpgsql stable security definer

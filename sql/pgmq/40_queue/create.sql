@@ -1,5 +1,5 @@
--- A queue that is there stays as it is. A new one never gives a message up before 1,000 deliveries,
--- the most that pgq allows, and keeps no record of acknowledgements: pgmq has neither.
+-- An existing queue is not changed. pgmq neither limits attempts nor records acknowledgements, so a
+-- new queue has 1,000 attempts, the most that pgq allows, and records failures only.
 create or replace function pgmq._create(
     queue_name text, is_partitioned boolean, is_unlogged boolean
 ) returns void
@@ -18,7 +18,7 @@ begin
     perform pgmq._created(queue_name, is_partitioned, is_unlogged);
 end
 $$;
-comment on function pgmq._create(text, boolean, boolean) is 'Creates a queue, if it is new.';
+comment on function pgmq._create(text, boolean, boolean) is 'Creates a queue, if there is none.';
 
 create or replace function pgmq."create"(queue_name text) returns void
 language plpgsql volatile
@@ -28,4 +28,4 @@ begin
     perform pgmq._create(queue_name, false, false);
 end
 $$;
-comment on function pgmq."create"(text) is 'Creates a queue, if it is new.';
+comment on function pgmq."create"(text) is 'Creates a queue, if there is none.';

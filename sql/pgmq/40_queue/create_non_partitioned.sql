@@ -6,4 +6,4 @@ begin
     perform pgmq._create(queue_name, false, false);
 end
 $$;
-comment on function pgmq.create_non_partitioned(text) is 'Creates a queue, if it is new.';
+comment on function pgmq.create_non_partitioned(text) is 'Creates a queue, if there is none.';

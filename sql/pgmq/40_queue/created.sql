@@ -1,4 +1,4 @@
--- What create adds to a queue of pgq: views as pgmq has tables, and what list_queues remembers.
+-- Adds to a queue of pgq what pgmq has: views instead of its tables, and options for list_queues.
 create or replace function pgmq._created(
     queue_name text, is_partitioned boolean, is_unlogged boolean
 ) returns void
@@ -26,4 +26,4 @@ begin
 end
 $$;
 comment on function pgmq._created(text, boolean, boolean) is
-    'What create adds to a queue of pgq.';
+    'Adds the views and options of pgmq to a queue of pgq.';

@@ -1,4 +1,4 @@
--- What pgmq needs and pgq does not.
+-- Exists for compatibility only.
 create or replace function pgmq.detach_archive(queue_name text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -19,5 +19,5 @@ comment on function pgmq.list_queues(pgq.caller) is
     'The queues that the caller may consume, also those that pgq.create_queue made.';
 
 create or replace view pgmq.meta as select * from pgmq.list_queues();
-comment on view pgmq.meta is 'The queues, where pgmq has a table of them.';
+comment on view pgmq.meta is 'The queues; pgmq has a table of this name.';
 revoke all on table pgmq.meta from public;

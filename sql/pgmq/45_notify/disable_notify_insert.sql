@@ -7,4 +7,4 @@ begin
 end
 $$;
 comment on function pgmq.disable_notify_insert(text) is
-    'Lets senders notify the listeners of a queue no more.';
+    'Stops notifications of senders to the listeners of a queue.';

@@ -9,4 +9,4 @@ begin
 end
 $$;
 comment on function pgmq.enable_notify_insert(text, int) is
-    'Lets senders notify the listeners of a queue, at most once per interval.';
+    'Makes senders notify the listeners of a queue, at most once per interval.';

@@ -16,4 +16,4 @@ begin
     end if;
 end
 $$;
-comment on function pgmq._notify(text) is 'Notifies the listeners of a queue, if it is wanted.';
+comment on function pgmq._notify(text) is 'Notifies the listeners of a queue, if that is enabled.';

@@ -1,4 +1,4 @@
--- Throttles of a queue that the caller may administer; null: no notifications.
+-- Sets the throttle of a queue that the caller may administer; null: no notifications.
 create or replace function pgmq._set_notify(
     queue_name text, throttle_interval_ms int, caller pgq.caller default current_user
 ) returns void

@@ -1,4 +1,4 @@
--- Sending. The overloads are those of pgmq, and two functions do the work.
+-- Sending. The overloads are those of pgmq; send and send_batch with a timestamptz do the work.
 create or replace function pgmq.send(
     queue_name text, msg jsonb, headers jsonb, delay timestamptz
 ) returns setof bigint

@@ -1,5 +1,5 @@
--- Reading. A read is a claim for vt seconds. What timed out comes back in several rows, each of
--- which pgq delivers alone, so a read that meets redeliveries claims until it has enough.
+-- Reading. A read is a claim for vt seconds. Messages that timed out return in several ready rows,
+-- and pgq delivers each alone, so a read that meets redeliveries claims until it has enough.
 create or replace function pgmq.read(
     queue_name text, vt int, qty int, conditional jsonb default '{}'
 ) returns setof pgmq.message_record

@@ -20,4 +20,4 @@ begin
 end
 $$;
 comment on function pgmq.read_with_poll(text, int, int, int, int, jsonb) is
-    'Reads messages; if there are none, looks again until the time is over.';
+    'Reads messages; if there are none, polls until max_poll_seconds are over.';

@@ -1,6 +1,6 @@
--- Reading by groups (header x-pgmq-group; messages without it are one group). A group is blocked
--- while an older message of it is invisible. Costs as much as the queue is long, as in pgmq;
--- group_key of pgq costs the same behind any backlog.
+-- Reading by groups (header x-pgmq-group; messages without it are one group). A message is blocked
+-- while an older message of its group is invisible. The cost grows with the length of the queue, as
+-- in pgmq; group_key of pgq costs the same whatever the backlog.
 create or replace function pgmq._free(queue_name text)
 returns table (msg_id bigint, key text, head bigint, place bigint)
 language plpgsql stable
@@ -15,7 +15,7 @@ begin
         from (
             select h.msg_id, h.key, min(h.msg_id) over g as head,
                    row_number() over (g order by h.msg_id) as place,
-                   -- This one, or something older, is invisible.
+                   -- This message, or an older one of its group, is invisible.
                    bool_or(h.vt > v_now) over (g order by h.msg_id) as blocked
             from (
                 select m.*, coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group') as key

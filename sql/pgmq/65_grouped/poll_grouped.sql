@@ -15,4 +15,4 @@ begin
 end
 $$;
 comment on function pgmq._poll_grouped(text, int, int, text, int, int) is
-    'Reads by groups; if there is nothing, looks again until the time is over.';
+    'Reads by groups; if there is nothing, polls until max_poll_seconds are over.';

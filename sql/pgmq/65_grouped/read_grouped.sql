@@ -23,8 +23,8 @@ begin
         return;
     end if;
     perform pgq._upkeep(v_queue, null, null, v_now);
-    -- One reader at a time has a group, and no more groups than it needs. The statement after
-    -- this one sees what the reader before has taken.
+    -- Locks groups, so that each has one reader at a time, and no more of them than this read
+    -- needs. The next statement sees what the previous reader has taken.
     for v_group in
         select f.key, case mode when 'whole' then count(*) else 1 end as size
         from pgmq._free(queue_name) f group by 1 order by min(f.msg_id)

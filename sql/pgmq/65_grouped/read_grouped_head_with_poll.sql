@@ -11,4 +11,4 @@ begin
 end
 $$;
 comment on function pgmq.read_grouped_head_with_poll(text, int, int, int, int) is
-    'The same; if there is nothing, looks again until the time is over.';
+    'As pgmq.read_grouped_head; if there is nothing, polls until max_poll_seconds are over.';

@@ -1,5 +1,5 @@
--- Makes messages visible at another time, however they are: they leave their lease and wait as
--- scheduled, with their past.
+-- Makes messages visible at another time, whatever their state: they leave their lease and become
+-- scheduled, or ready, with their attempts and failures.
 create or replace function pgmq._set_vt(
     queue_name text, msg_ids bigint[], vt timestamptz, caller pgq.caller default current_user
 ) returns setof pgmq.message_record

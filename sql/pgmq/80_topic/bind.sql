@@ -19,4 +19,4 @@ begin
 end
 $$;
 comment on function pgmq._bind(text, text, boolean, pgq.caller) is
-    'Binds a queue to a pattern, or ends that.';
+    'Binds a queue to a pattern, or unbinds it.';

@@ -8,4 +8,4 @@ begin
 end
 $$;
 comment on function pgmq.bind_topic(text, text) is
-    'Lets a queue receive what send_topic sends with keys that match the pattern.';
+    'Lets a queue receive the messages of send_topic whose routing keys match the pattern.';

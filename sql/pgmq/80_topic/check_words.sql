@@ -1,5 +1,5 @@
 -- Topics of pgmq: a table of patterns, and a copy of the message for each queue that matches.
--- Subscriptions of pgq store a message once, but read # and partial words in another way.
+-- Subscriptions of pgq store a message once, but interpret # and partial words differently.
 create or replace function pgmq._check_words(words text, what text, allowed text) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp

@@ -9,7 +9,7 @@ begin
         select * from pgmq._bindings() b order by b.bound_at desc, b.pattern, b.queue_name;
 end
 $$;
-comment on function pgmq.list_topic_bindings() is 'All bindings.';
+comment on function pgmq.list_topic_bindings() is 'All bindings that the caller may see.';
 
 -- In SQL, because a parameter and a column have the same name.
 create or replace function pgmq.list_topic_bindings(queue_name text)

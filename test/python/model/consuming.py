@@ -110,7 +110,7 @@ class Consuming(Driver):
                 ]
                 assert fresh == sorted(fresh), "out of order"
         for row in rows:
-            facts[row[1]].fresh = False
+            facts[row[1]].fresh = facts[row[1]].untouched = False
         # Of one priority the sets are in order, and sets of a batch may overlap.
         assert [row[2] for row in ordered] == sorted((row[2] for row in ordered), reverse=True)
         if self.paused and not session.repeatable:

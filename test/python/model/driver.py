@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from model.promises import (
+    DEDUP_WINDOW,
     LEASE,
     MAX_ATTEMPTS,
     Aside,
@@ -137,9 +138,10 @@ class Driver(RuleBasedStateMachine):
         on_expiry=st.sampled_from(["dead_letter", "discard"]),
         on_dead=st.sampled_from(["release", "block"]),
         fair=st.booleans(),
+        dedup=st.sampled_from(["keep", "replace", "postpone"]),
     )
     def begin(
-        self, lanes: list[str], set_size: int, on_expiry: str, on_dead: str, fair: bool
+        self, lanes: list[str], set_size: int, on_expiry: str, on_dead: str, fair: bool, dedup: str
     ) -> None:
         self.queue = f"q{next(self.numbers)}"
         self.promises = Promises(on_expiry, on_dead, self.now())
@@ -147,6 +149,7 @@ class Driver(RuleBasedStateMachine):
         self.paused = False
         self.laned = bool(lanes)
         self.fair = fair and self.laned
+        self.dedup = dedup
         self.wanted: dict[str, Any] | None = {"k": 0}
         self.subscribed = True
         self.steps = 0
@@ -162,8 +165,12 @@ class Driver(RuleBasedStateMachine):
         self.observer.execute(
             "select pgq.create_queue(%s, lane_keys => %s, lease => %s * interval '1 s',"
             " max_attempts => %s, backoff => '2 s', retention => '0', set_size => %s,"
-            " on_expiry => %s, on_dead => %s, fair => %s)",
-            [self.queue, lanes, LEASE, MAX_ATTEMPTS, set_size, on_expiry, on_dead, self.fair],
+            " on_expiry => %s, on_dead => %s, fair => %s, dedup => %s,"
+            " dedup_window => %s * interval '1 s')",
+            [
+                *(self.queue, lanes, LEASE, MAX_ATTEMPTS, set_size, on_expiry, on_dead),
+                *(self.fair, dedup, DEDUP_WINDOW),
+            ],
         )
         self.observer.execute(
             "select pgq.subscribe(%s, %s, %s::jsonb)",

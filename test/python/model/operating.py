@@ -106,7 +106,9 @@ class Operating(Driver):
                 continue
             place = Place("scheduled", was.attempt, due) if delay else Place("ready", was.attempt)
             if after.get(m) == place:
-                session.facts[m] = replace(facts[m], due=due if delay else None, fresh=False)
+                session.facts[m] = replace(
+                    facts[m], due=due if delay else None, fresh=False, untouched=False
+                )
                 said[m] = place
         alone = not any(other.open for other in self.sessions if other is not session)
         assert rows == [(len(said),)] or not alone
@@ -151,7 +153,7 @@ class Operating(Driver):
         for m in moved:
             due = facts[m].due if here[m].state == "waiting" else here[m].until
             due = due if due is not None and due > self.now() else None
-            session.facts[m] = replace(facts[m], due=due, fresh=False)
+            session.facts[m] = replace(facts[m], due=due, fresh=False, untouched=False)
         if away:
             self.done(session, before, dict.fromkeys(moved))
             return

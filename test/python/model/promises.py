@@ -8,6 +8,7 @@ from typing import Any
 
 MAX_ATTEMPTS = 3
 LEASE = 10
+DEDUP_WINDOW = 100
 DAY = 86400
 UNDER_WAY = ("ready", "scheduled", "leased")
 
@@ -39,6 +40,10 @@ class Facts:
     revived: bool = False
     # It has been nowhere else than among the ready.
     fresh: bool = True
+    # Its dedup key, and when the key's window begins.
+    key: tuple[str, float] | None = None
+    # Nobody has claimed, moved, rescheduled or replayed it.
+    untouched: bool = True
 
 
 View = dict[int, Place]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from model.driver import (
     headers,
     priorities,
 )
-from model.promises import Facts, Place, View, matches
+from model.promises import DEDUP_WINDOW, Facts, Known, Place, View, matches
 
 
 class Publishing(Driver):
@@ -143,21 +144,73 @@ class Publishing(Driver):
                 said[message_id] = Place("ready", 0)
         self.done(session, before, said)
 
-    @rule(which=connections, key=st.sampled_from(["a", "b"]))
-    def publish_once(self, which: int, key: str) -> None:
+    @rule(which=connections, key=st.sampled_from(["a", "b"]), delay=delays)
+    def publish_once(self, which: int, key: str, delay: int | None) -> None:
+        """Publish with a dedup key: the queue keeps, replaces or postpones what has the key."""
         session = self.sessions[which]
-        before = self.view(session.conn)
+        before, facts = self.view(session.conn), self.known(session)
         rows = self.attempt(
             session,
-            "select i, (select count(*) from pgq.message m where m.id = i) from"
-            " pgq.publish(%s, '1', dedup_key => %s) i",
-            [self.queue, key],
+            "select pgq.publish(%s, '1', delay => %s * interval '1 s', dedup_key => %s)",
+            [self.queue, delay, key],
         )
-        if rows:
-            message_id = rows[0][0]
-            assert message_id is not None
-            if message_id in self.known(session):
-                self.done(session, before, {})  # said before: nothing is delivered
+        if not rows:
+            return  # refused
+        message_id = rows[0][0]
+        assert message_id is not None
+        due = self.now() + (delay or 0)
+        found = self.waiting_for(session, before, key)
+        if message_id not in facts:
+            said: dict[int, Place | None] = {
+                message_id: Place("scheduled", 0, due) if delay else Place("ready", 0)
+            }
+            session.facts[message_id] = Facts(
+                0, {}, None, due=due if delay else None, fresh=not delay, key=(key, due)
+            )
+            if self.dedup == "replace":
+                after = self.view(session.conn)
+                gone = [m for m in found if m not in after]
+                assert len(gone) <= 1
+                said |= dict.fromkeys(gone)
+            if self.must_find(session, before, facts, key):
+                assert len(said) == 2, "the message with the key was to be replaced or postponed"
+        elif self.dedup == "postpone":
+            assert message_id in found, "postponed, but it did not wait"
+            due = max(due, before[message_id].until or 0)
+            later = due > self.now()
+            said = {message_id: Place("scheduled", 0, due) if later else Place("ready", 0)}
+            if later:
+                session.facts[message_id] = replace(
+                    facts[message_id], due=due, fresh=False, key=(key, due)
+                )
             else:
-                session.facts[message_id] = Facts(0, {}, None)
-                self.done(session, before, {message_id: Place("ready", 0)})
+                session.facts[message_id] = replace(facts[message_id], key=(key, due))
+        else:
+            assert self.dedup == "keep", "dropped, but the queue replaces"
+            said = {}  # it was published before: nothing is delivered
+        self.done(session, before, said)
+
+    def waiting_for(self, session: Session, before: View, key: str) -> list[int]:
+        """The messages with a dedup key that may be replaced or postponed."""
+        facts = self.known(session)
+        return [
+            m
+            for m, p in before.items()
+            if (held := facts[m].key) and held[0] == key and p.attempt == 0
+            if p.state in ("ready", "scheduled")
+        ]
+
+    def must_find(self, session: Session, before: View, facts: Known, key: str) -> bool:
+        """Whether the last message with the key waits, and nobody else can have it."""
+        last = max(
+            (m for m, known in facts.items() if known.key and known.key[0] == key), default=0
+        )
+        if self.dedup == "keep" or last not in before or session.repeatable:
+            return False
+        _, since = facts[last].key or ("", 0)
+        return (
+            last in self.waiting_for(session, before, key)
+            and facts[last].untouched
+            and self.now() < since + DEDUP_WINDOW
+            and not any(other.open for other in self.sessions if other is not session)
+        )

@@ -49,7 +49,7 @@ class Upkeep(Driver):
             for m in moved:
                 expires = facts[m].expires
                 revived = facts[m].revived or (expires is not None and expires <= self.now())
-                session.facts[m] = replace(facts[m], revived=revived, fresh=False)
+                session.facts[m] = replace(facts[m], revived=revived, fresh=False, untouched=False)
             self.done(session, before, self.lined_up(session, before, moved, Place("ready", 0)))
         else:
             self.done(session, before, dict.fromkeys(moved))

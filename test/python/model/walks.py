@@ -62,7 +62,9 @@ def walk(machine: Machine, chance: random.Random, steps: int) -> None:
             chance.choices(GROUPS, k=2),
             chance.random() < 0.5,
         ): 2,
-        lambda: machine.publish_once(which(), chance.choice("ab")): 0.5,
+        lambda: machine.publish_once(
+            which(), chance.choice("ab"), chance.choice([None, None, 3, 30])
+        ): 1,
         lambda: machine.claim(which(), None, chance.choice([1, 2, 5, 20])): 2,
         lambda: machine.claim(which(), {"k": 0}, chance.choice([1, 2, 20])): 3,
         lambda: machine.claim(which(), {"k": 1, "z": "b"}, chance.choice([1, 20])): 1,

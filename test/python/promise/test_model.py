@@ -51,6 +51,7 @@ def walker(connect: Connect, take: Callable[[Machine, random.Random, int], None]
             chance.choice(["dead_letter", "discard"]),
             chance.choice(["release", "block"]),
             fair=chance.choice([False, False, True]),
+            dedup=chance.choice(["keep", "replace", "postpone"]),
         )
         take(machine, chance, 200)
         remembered += machine.observer.execute("select from pgq.filter_scan").rowcount

@@ -26,7 +26,7 @@ __all__ = ["AsyncClaimMethods"]
 
 
 class AsyncClaimMethods(AsyncStatements):
-    """Claim messages; acknowledge, refuse, release or bury them."""
+    """Claim messages; acknowledge (ack), refuse (nack), release or bury them."""
 
     async def claim(
         self,
@@ -47,14 +47,15 @@ class AsyncClaimMethods(AsyncStatements):
         :param filter: the messages to claim; None for all. A number here is n:
             ``claim("orders", 10)``.
         :param n: the most messages.
-        :param lease: the lease duration; the queue's if None.
-        :param key: the name of the claim. The same name again returns the same messages while the
-            lease lasts.
-        :param done: the batch before. What is left of it is acknowledged in the same transaction.
-        :param where: a test in the client. What it refuses is released after `refused_delay`,
-            without counting the attempt.
-        :param payload_type: what payloads are made: a dataclass, a model of pydantic, any type
-            hint. Messages that do not fit are refused.
+        :param lease: the lease duration; None for the queue's.
+        :param key: the name of the claim. Another claim with this key returns the same messages
+            until they have ended.
+        :param done: the previous batch. Its remaining messages are acknowledged in the same
+            transaction.
+        :param where: a test in the client. Messages that fail the test are released without
+            counting the attempt, and are not delivered again before `refused_delay`.
+        :param payload_type: the type that payloads are converted to: a dataclass, a model of
+            pydantic, any type hint. A message whose payload does not fit is refused (nack).
 
         >>> async with await client.claim("orders", F.type == "refund", 10) as batch:
         ...     for message in batch:
@@ -86,11 +87,11 @@ class AsyncClaimMethods(AsyncStatements):
     async def claim_by_id(
         self, topic: str, message_id: int, *, lease: Duration | None = None
     ) -> AsyncBatch:
-        """Take this message of a queue, if nobody else has it; a batch of one or none."""
+        """Claim the message with this id; return an empty batch if it is not ready."""
         return await self.claim(topic, F.msg.id == message_id, lease=lease)
 
     async def leased(self, lease_id: int) -> AsyncBatch:
-        """Return the messages that a lease holds, again."""
+        """Return the messages that a lease still holds, for example after a restart."""
         messages: list[Message] = await self.fetch_rows(
             sql.LEASED, lease_id, factory=_messages, repeatable=True
         )
@@ -99,11 +100,23 @@ class AsyncClaimMethods(AsyncStatements):
         return batch
 
     async def ack(self, lease_id: int | Message, ids: Named = None) -> int:
-        """Acknowledge messages of a lease, or all that it holds; return how many."""
+        """Acknowledge messages of a lease, or all that it holds; return how many.
+
+        Raises `LeaseLost` if the lease does not hold them; nothing changes then.
+
+        :param lease_id: the id of the lease. A claimed message here means this message alone.
+        :param ids: messages or their ids; None for all messages of the lease.
+
+        >>> await client.ack(batch.lease_id, [41, 42])
+        2
+        """
         return await self.fetch_value(int, sql.ACK, *lease_and_ids(lease_id, ids))
 
     async def finish(self, lease_id: int, id: int, result: Any = None) -> None:
-        """Acknowledge one message of a lease and keep a result, as long as the log is kept."""
+        """Acknowledge one message of a lease and store a result, which `result` returns.
+
+        The result is kept as long as the log keeps messages.
+        """
         await self.fetch_rows(sql.FINISH, lease_id, id, self._optional(result))
 
     async def nack(
@@ -115,7 +128,17 @@ class AsyncClaimMethods(AsyncStatements):
         error: str | None = None,
         details: Any = None,
     ) -> int:
-        """Refuse messages of a lease: they are retried, or become dead letters."""
+        """Refuse messages of a lease: they are retried, or become dead letters; return how many.
+
+        :param lease_id: the id of the lease. A claimed message here means this message alone.
+        :param ids: messages or their ids; None for all messages of the lease.
+        :param delay: the delay before the retry; None for the queue's backoff.
+        :param error: the reason, as text for people.
+        :param details: the reason, as JSON for programs.
+
+        >>> await client.nack(message, delay="5m", error="the bank does not answer")
+        1
+        """
         return await self.fetch_value(
             int,
             sql.NACK,
@@ -132,7 +155,12 @@ class AsyncClaimMethods(AsyncStatements):
         *,
         delay: Duration = timedelta(0),
     ) -> int:
-        """Give messages of a lease back without counting the attempt."""
+        """Give messages of a lease back without counting the attempt; return how many.
+
+        :param lease_id: the id of the lease. A claimed message here means this message alone.
+        :param ids: messages or their ids; None for all messages of the lease.
+        :param delay: how long the messages cannot be claimed.
+        """
         return await self.fetch_value(
             int, sql.RELEASE, *lease_and_ids(lease_id, ids), span(delay, "delay")
         )
@@ -145,13 +173,23 @@ class AsyncClaimMethods(AsyncStatements):
         error: str | None = None,
         details: Any = None,
     ) -> int:
-        """Make messages of a lease dead letters."""
+        """Make messages of a lease dead letters now, without a retry; return how many.
+
+        :param lease_id: the id of the lease. A claimed message here means this message alone.
+        :param ids: messages or their ids; None for all messages of the lease.
+        :param error: the reason, as text for people.
+        :param details: the reason, as JSON for programs.
+        """
         return await self.fetch_value(
             int, sql.BURY, *lease_and_ids(lease_id, ids), _text(error), self._optional(details)
         )
 
     async def extend(self, lease_id: int, lease: Duration | None = None) -> datetime | None:
-        """Hold the messages of a lease for longer; return until when (None: it has no end)."""
+        """Extend a lease; return its new end, or None for a lease without an end.
+
+        :param lease_id: the id of the lease.
+        :param lease: the lease duration from now on; None for the queue's.
+        """
         longer = span(lease, "lease")
         rows = await self.fetch_rows(
             sql.EXTEND, lease_id, longer, factory=scalar_row, repeatable=True
@@ -160,15 +198,28 @@ class AsyncClaimMethods(AsyncStatements):
         return until
 
     async def seen(self, handler: str, message_id: int, *, size: int = 100) -> bool:
-        """Whether the handler has seen the message; it has now. Call it with the work."""
+        """Return True if the handler has seen the message; else record the message.
+
+        This lets a handler skip a redelivery. Call it in the transaction of the handler's work:
+        a rollback then removes the record, too.
+
+        :param handler: the name of the handler.
+        :param size: how many messages are remembered for a handler.
+        """
         return await self.fetch_value(bool, sql.SEEN, handler, message_id, size)
 
     async def channel(self, topic: str) -> str:
-        """Return the channel to listen to for messages of a queue."""
+        """Return the channel to LISTEN to for messages of a queue."""
         return await self.fetch_value(str, sql.CHANNEL, topic)
 
     async def wait_begin(self, topic: str, waiter: str, timeout: Duration) -> timedelta:
-        """Say that a consumer is about to sleep; return how long it may."""
+        """Register a consumer as a listener before it sleeps; return how long it may sleep.
+
+        Zero means: claim again first.
+
+        :param waiter: a name that no other consumer uses.
+        :param timeout: the longest sleep.
+        """
         rows = await self.fetch_rows(
             sql.WAIT_BEGIN,
             topic,
@@ -181,7 +232,7 @@ class AsyncClaimMethods(AsyncStatements):
         return until
 
     async def wait_end(self, topic: str, waiter: str) -> bool:
-        """Say that a consumer is awake."""
+        """Remove a listener that has woken up; return False if it was not registered."""
         return await self.fetch_value(bool, sql.WAIT_END, topic, waiter)
 
     async def stream_begin(
@@ -192,7 +243,14 @@ class AsyncClaimMethods(AsyncStatements):
         timeout: Duration = timedelta(seconds=30),
         lease: Duration | None = None,
     ) -> int:
-        """Take the name of a consumer of a queue, or keep it; return its last finished batch."""
+        """Take or renew the ownership of a stream; return its last finished batch (0: none).
+
+        :param topic: the name of the queue.
+        :param consumer: the name of the stream.
+        :param owner: a name that no other process uses.
+        :param timeout: after this time without renewal, another process can take the stream.
+        :param lease: extend the lease of the current batch by this time.
+        """
         return await self.fetch_value(
             int,
             sql.STREAM_BEGIN,
@@ -209,5 +267,5 @@ def _messages(cursor: AsyncCursor[Any]) -> Callable[[Sequence[Any]], Message]:
 
 
 def _text(text: str | None) -> str | None:
-    """Return a text as PostgreSQL can store it."""
+    """Replace NUL characters, which PostgreSQL cannot store."""
     return None if text is None else text.replace("\0", "\ufffd")

@@ -31,7 +31,12 @@ class AsyncObserveMethods(AsyncStatements):
     """Read the state of queues and messages; nothing is changed."""
 
     async def peek(self, topic: str, filter: Filter | int = None, n: int = 10) -> list[LogMessage]:
-        """Return the next messages without claiming them; a number instead of the filter is n."""
+        """Return the next messages of a queue without claiming them.
+
+        :param topic: the name of the queue.
+        :param filter: the messages to return; None for all. A number here is n.
+        :param n: the most messages.
+        """
         check_texts(topic=topic)
         wanted, n = how_many(filter, n, default=10)
         return await self.fetch_dicts(sql.PEEK, topic, self._filter(wanted), n)
@@ -39,21 +44,27 @@ class AsyncObserveMethods(AsyncStatements):
     async def messages(
         self, topic: str, state: MessageState = "ready", filter: Filter = None, n: int = 50
     ) -> list[ListedMessage]:
-        """List messages that are ready, scheduled, leased, waiting or dead; takes nothing."""
+        """List messages of a queue that are in one state, without claiming them.
+
+        :param topic: the name of the queue.
+        :param state: ready, scheduled, leased, waiting (in an ordering group) or dead.
+        :param filter: the messages to list; None for all.
+        :param n: the most messages.
+        """
         check_texts(topic=topic, state=state)
         check_numbers(n=n)
         return await self.fetch_dicts(sql.MESSAGES, topic, state, self._filter(filter), n)
 
     async def result(self, message_id: int) -> list[Result]:
-        """Return what became of a message: queue, state, result, error and when.
+        """Return the outcome of a message: queue, state, result, error and time.
 
-        The state is waiting, working, done or dead. A message that several queues received has a
-        row for each.
+        The state is waiting, working, done or dead. A message that several queues received has one
+        row per queue.
         """
         return await self.fetch_dicts(sql.RESULT, message_id)
 
     async def history(self, message_id: int) -> list[HistoryEvent]:
-        """Return what happened to a message, oldest first."""
+        """Return the events of a message, oldest first."""
         return await self.fetch_dicts(sql.HISTORY, message_id)
 
     async def replies(self, correlation_id: str) -> list[LogMessage]:
@@ -61,7 +72,7 @@ class AsyncObserveMethods(AsyncStatements):
         return await self.fetch_dicts(sql.REPLIES, correlation_id)
 
     async def queue_stats(self) -> list[QueueStats]:
-        """Return counts, ages and rates of the queues, a row for each."""
+        """Return counts, ages and rates, one row per queue."""
         return await self.fetch_dicts(sql.QUEUE_STATS)
 
     async def findings(
@@ -69,18 +80,18 @@ class AsyncObserveMethods(AsyncStatements):
     ) -> list[Finding]:
         """Return problems, the worst first: severity, queue, finding, cure.
 
-        :param snapshot_age: the age from which a transaction is long-running.
-        :param role: also return which rights this role lacks to publish and to consume.
+        :param snapshot_age: a transaction of this age or more counts as long-running.
+        :param role: also return the rights that this role lacks to publish and to consume.
         """
         check_texts(role=role)
         return await self.fetch_dicts(sql.FINDINGS, span(snapshot_age, "snapshot_age"), role)
 
     async def metrics(self) -> list[Metric]:
-        """Return the metrics, a row for each."""
+        """Return the metrics, one row per value."""
         return await self.fetch_dicts(sql.METRICS)
 
     async def relays(self) -> list[RelayState]:
-        """Return the relays: destination, circuit, error."""
+        """Return the relays: destination, state of the circuit breaker, error."""
         return await self.fetch_dicts(sql.RELAYS)
 
     async def matches(self, filter: Filter, headers: dict[str, Any], payload: Any = None) -> bool:

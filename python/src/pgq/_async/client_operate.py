@@ -26,9 +26,9 @@ class AsyncOperateMethods(AsyncStatements):
     """Cancel, move and reschedule messages; replay and discard dead letters; maintenance."""
 
     async def purge(self, topic: str, filter: Filter = None, *, dry_run: bool = False) -> int:
-        """Delete the messages that wait in a queue, or those that match; return how many.
+        """Delete the waiting messages of a queue, or those that match a filter; return how many.
 
-        Leased messages, dead letters, subscriptions and rights stay. With `dry_run` it only counts.
+        Leased messages, dead letters, subscriptions and rights stay. `dry_run` only counts.
         """
         check_texts(topic=topic)
         return await self.fetch_value(int, sql.PURGE, topic, self._filter(filter), dry_run)
@@ -44,8 +44,11 @@ class AsyncOperateMethods(AsyncStatements):
     ) -> int:
         """Delete waiting messages of a queue by id, filter or dedup key; return how many.
 
-        They may be ready, scheduled, or wait for their turn in an ordering group. Leased messages
-        stay. With `dry_run` it only counts.
+        Waiting messages are ready, scheduled, or wait for their turn in an ordering group. Leased
+        messages stay. Several conditions must all hold. `dry_run` only counts.
+
+        >>> await client.cancel("mails", dedup_key="welcome-17")
+        1
         """
         check_texts(topic=topic, dedup_key=dedup_key)
         return await self.fetch_value(
@@ -63,7 +66,11 @@ class AsyncOperateMethods(AsyncStatements):
     ) -> int:
         """Move waiting messages to another queue; return how many.
 
-        They keep their ids; their attempts begin again. With `dry_run` it only counts.
+        The messages keep their ids and due times; their attempts count from zero again.
+
+        :param filter: the messages to move; None for all.
+        :param n: the most messages, the next to be delivered first; None for no limit.
+        :param dry_run: only count.
         """
         check_texts(topic=topic, to_topic=to_topic)
         return await self.fetch_value(
@@ -80,9 +87,13 @@ class AsyncOperateMethods(AsyncStatements):
         delay: Duration | None = None,
         dry_run: bool = False,
     ) -> int:
-        """Change when waiting messages are delivered; return how many.
+        """Change the delivery time of waiting messages; return how many.
 
-        At a time, or after a delay from now; without both, now.
+        :param ids: messages or their ids; None for all.
+        :param filter: the messages to reschedule; None for all.
+        :param at: the new delivery time.
+        :param delay: deliver after this delay from now. Without `at` and `delay`: now.
+        :param dry_run: only count.
         """
         check_texts(topic=topic)
         return await self.fetch_value(
@@ -97,7 +108,7 @@ class AsyncOperateMethods(AsyncStatements):
         )
 
     async def dead_letter(self, topic: str, message_id: int) -> DeadLetter | None:
-        """Return the dead letter that a message of a queue has become; None if it has not."""
+        """Return the dead letter of a message; None if the message is not dead in this queue."""
         rows = await self.fetch_dicts(sql.DEAD_LETTER, topic, message_id)
         return rows[0] if rows else None
 
@@ -115,9 +126,17 @@ class AsyncOperateMethods(AsyncStatements):
     ) -> int:
         """Put dead letters back into their queue (redrive), the oldest first; return how many.
 
-        `filter` selects by the message; `cause` by how it ended, with the names reason, error,
-        attempts, failed_at, holder and replay_count. `to_topic` names another queue, `per_second`
-        limits how many become due in a second, and `patch`, a JSON merge patch, changes payloads.
+        :param filter: a filter on the message; None for all.
+        :param n: the most dead letters; None for no limit.
+        :param dry_run: only count.
+        :param cause: a filter on how the message ended, with the fields reason, error, attempts,
+            failed_at, holder and replay_count.
+        :param to_topic: put the messages into this queue instead.
+        :param per_second: the most messages that become due in a second.
+        :param patch: a JSON merge patch that changes the payloads.
+
+        >>> await client.replay("orders", cause=F.error.like("%not reachable%"), per_second=50)
+        12
         """
         check_texts(topic=topic, to_topic=to_topic)
         return await self.fetch_value(
@@ -149,10 +168,10 @@ class AsyncOperateMethods(AsyncStatements):
         )
 
     async def maintain(self, until_done: bool = True) -> None:
-        """Run maintenance. Without it queues work, and the log grows.
+        """Run maintenance: rotation, garbage collection and counts. Consumers call it, too.
 
-        It works in slices of about a second, each committed. With `until_done=False`, or inside a
-        transaction, it does one slice.
+        Queues work without maintenance, but the log grows. Maintenance works in slices of about a
+        second, and commits each. With `until_done=False`, or inside a transaction, it does one.
         """
         try:
             async with self._session() as conn:

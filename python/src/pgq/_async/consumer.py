@@ -40,11 +40,11 @@ class _Work:
         self.lock = threading.Lock()
         self.pending = len(batch)
         self.begun: set[int] = set()
-        #: True: no worker begins another of its messages, because they are released.
+        #: True: the messages that no worker has begun are released, so none may begin one.
         self.closed = False
         self.done: list[Message] = []
         self.flushed = time.monotonic()
-        # Read once for a batch: reading it takes longer than calling a handler.
+        # Read once per batch: reading these settings takes longer than calling a handler.
         self.traced = trace.is_set_up()
         self.debugging = debugging()
 
@@ -57,7 +57,7 @@ class _Worker:
         self.work: _Work | None = None
         self.message: Message | None = None
         self.began = 0.0
-        #: True: its handler took too long. The message has failed; another worker took over.
+        #: True: the handler took too long. Its message has failed; another worker took over.
         self.replaced = False
 
 
@@ -70,22 +70,28 @@ class AsyncConsumer:
 
     When the handler returns, its message is acknowledged. When it raises, the message is retried by
     the queue's policy, and no other message is affected. `Retry` chooses the delay; `Reject` makes
-    the message a dead letter. The lease is extended while a handler runs. A handler that takes
-    longer than `handler_timeout` fails: its message is retried, and the messages of the batch that
-    no worker has begun are released. A task is then cancelled. A thread cannot be cancelled: its
-    result is ignored.
+    the message a dead letter. The lease is extended while a handler runs.
+
+    A handler that takes longer than `handler_timeout` fails. Its message is retried, and the
+    messages of the batch that no worker has begun are released. A task is then cancelled. A thread
+    cannot be cancelled: its result is ignored.
 
     `run` consumes until `stop` or, in the main thread, until SIGTERM or SIGINT. Running handlers
-    may finish; messages that no worker has begun are released. As a context manager it consumes in
-    the background while the block runs. A consumer ends if its queue is missing or its filter is
-    wrong: `start` raises the error if it occurs at once; later it is logged, kept in `error`, and
-    raised by `wait` and `close`.
+    may finish; messages that no worker has begun are released. As a context manager the consumer
+    works in the background while the block runs.
+
+    A consumer ends if its queue is missing or its filter is wrong. `start` raises an error that
+    occurs at once. A later error is logged, kept in `error`, and raised by `wait` and `close`.
 
     :param client: the result of `connect_async`.
     :param topic: the name of the queue.
     :param handler: is called with each message. A coroutine function is awaited. A plain function
         is called in a thread; if it returns an awaitable, that is awaited.
-    :param config: the options; those given by name change it.
+    :param config: the options; `options` given by name override it.
+
+    >>> async def handle(message):
+    ...     print(message.payload)
+    >>> await AsyncConsumer(client, "orders", handle, concurrency=4).run()
     """
 
     def __init__(
@@ -121,7 +127,10 @@ class AsyncConsumer:
         self._closed = False
 
     async def run(self, *, signals: bool = True) -> None:
-        """Consume until stopped."""
+        """Consume until `stop`, or until SIGTERM or SIGINT; raise the error that ended it.
+
+        :param signals: False leaves the signal handlers as they are.
+        """
         with on_signals(self.stop, signals):
             await self.start()
             try:
@@ -132,7 +141,7 @@ class AsyncConsumer:
     async def start(self) -> Self:
         """Begin to consume in the background; raise an error that makes that impossible.
 
-        Returns after the first claim, or when the database does not answer.
+        Returns after the first claim, after a transient error, or after five seconds.
         """
         if self._running is not None:
             return self
@@ -141,14 +150,14 @@ class AsyncConsumer:
         await self._source.tried.wait(_START_SECONDS)
         if self.error is not None:
             try:
-                await self.close()  # raises it
+                await self.close()  # raises the error
             finally:
-                self._running = None  # once is enough
+                self._running = None  # a later `wait` or `close` does not raise it again
         return self
 
     @property
     def running(self) -> bool:
-        """Whether it consumes."""
+        """Whether the consumer runs."""
         return self._running is not None and self.error is None and not self._running.done
 
     async def wait(self) -> None:
@@ -209,10 +218,10 @@ class AsyncConsumer:
     ) -> None:
         await self.close()
 
-    # How
+    # Implementation
 
     def _begin(self) -> None:
-        """Begin to claim; with one worker, also to handle."""
+        """Start the task that claims; with a concurrency of 1, it also calls the handler."""
         worker = _Worker()
         if self.config.concurrency == 1:
             self._workers = [worker]
@@ -220,8 +229,8 @@ class AsyncConsumer:
             f"pgq-consumer-{self.topic}", partial(self._consume, worker)
         )
 
-    def _employ(self, number: int) -> _Worker:
-        """Begin to handle claimed messages, in a new worker."""
+    def _start_worker(self, number: int) -> _Worker:
+        """Start a worker, which handles claimed messages."""
         worker = _Worker()
         worker.task = Task(f"pgq-worker-{self.topic}-{number}", partial(self._work, worker))
         return worker
@@ -255,7 +264,7 @@ class AsyncConsumer:
             )
         self.stop()
 
-    # One after the other
+    # One worker
 
     async def _consume_alone(self, worker: _Worker) -> None:
         done: AsyncBatch | None = None
@@ -265,7 +274,7 @@ class AsyncConsumer:
             done = await self._handle_all(worker, batch)
 
     async def _handle_all(self, worker: _Worker, batch: AsyncBatch) -> AsyncBatch | None:
-        """Return the batch if all of it is handled, so that the next claim can acknowledge it."""
+        """Handle a batch; return it if all succeeded, so that the next claim acknowledges it."""
         work = _Work(batch)
         stopping = self._source.stopping
         whole = False
@@ -287,10 +296,10 @@ class AsyncConsumer:
                 await self._finish(work)
         return batch if whole else None
 
-    # Side by side
+    # Several workers
 
     async def _consume_together(self) -> None:
-        self._workers = [self._employ(number) for number in range(self.config.concurrency)]
+        self._workers = [self._start_worker(number) for number in range(self.config.concurrency)]
         try:
             try:
                 while batch := await self._source.fetch():
@@ -301,7 +310,7 @@ class AsyncConsumer:
                 for _ in self._workers:
                     self._queue.put_nowait(None)
             for index in range(self.config.concurrency):
-                # Read in every round: a worker may be replaced meanwhile.
+                # Read the task again in every round: the worker may have been replaced.
                 while (task := self._workers[index].task) is not None and not await task.join(0.2):
                     pass
         except BaseException:
@@ -351,6 +360,7 @@ class AsyncConsumer:
             return not work.closed
 
     async def _note(self, work: _Work, message: Message, handled: bool) -> None:
+        """Record the end of a handler; acknowledge if the batch is done or `ack_delay` is over."""
         with work.lock:
             work.pending -= 1
             if handled:
@@ -364,12 +374,12 @@ class AsyncConsumer:
         elif late:
             await self._flush(work)
 
-    # Each
+    # One message
 
     async def _handle(self, worker: _Worker, work: _Work, message: Message) -> bool:
-        """Call the handler; return whether the message only needs its ack."""
+        """Call the handler; return whether it succeeded, so that the message needs an ack."""
         began = time.monotonic()
-        # In this order: a thread that sees the message must see when it began.
+        # Set `began` before `message`: the watcher thread reads `message` first.
         worker.began = began
         worker.work = work
         worker.message = message
@@ -426,11 +436,11 @@ class AsyncConsumer:
     # Handlers that take too long
 
     def _watch(self) -> None:
-        """Check for handlers that take too long, until the consumer ends."""
+        """Start the task that checks for handlers that take too long."""
         if self._watcher is None and self._limit is not None:
-            self._watcher = Task(f"pgq-watcher-{self.topic}", self._look_after)
+            self._watcher = Task(f"pgq-watcher-{self.topic}", self._check_handlers)
 
-    async def _look_after(self) -> None:
+    async def _check_handlers(self) -> None:
         limit = self._limit or 0.0
         while not await self._over.wait(min(max(limit / 10, 0.02), 5.0)):
             for index, worker in enumerate(self._workers):
@@ -455,7 +465,7 @@ class AsyncConsumer:
             if message is None or work is None or task is None:
                 return
             if time.monotonic() - worker.began <= limit:
-                return  # it handles another message by now
+                return  # the worker already handles another message
             worker.replaced = True
         stack = task.stack
         task.abandon()
@@ -472,9 +482,10 @@ class AsyncConsumer:
                 self._begin()
         else:
             await self._note(work, message, False)
-            self._workers[index] = self._employ(index)
+            self._workers[index] = self._start_worker(index)
 
     async def _flush(self, work: _Work) -> None:
+        """Acknowledge the handled messages of a batch."""
         with work.lock:
             done, work.done = work.done, []
             work.flushed = time.monotonic()

@@ -1,4 +1,4 @@
-"""Log records about failed deliveries, and what happens to their messages."""
+"""Log records about failed deliveries, and the outcome for the message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POLICY_SECONDS = 60.0
 
 
 class _Outcome:
-    """What happens to a message after a failed delivery."""
+    """The outcome of a failed delivery: a retry, or a dead letter."""
 
     def __init__(self, message: Message, most: int | None, died: bool, delay: float | None) -> None:
         self.attempt = f"{message.attempt}" if most is None else f"{message.attempt} of {most}"
@@ -35,7 +35,7 @@ class _Outcome:
 
 
 class AsyncFailureLog:
-    """Logs failed deliveries: attempt, maximum, next delay, and whether it was the last."""
+    """Logs failed deliveries: the attempt, the most attempts, the next delay, a dead letter."""
 
     def __init__(self, client: AsyncPooledClient, queue: str) -> None:
         self._client = client
@@ -83,7 +83,7 @@ class AsyncFailureLog:
                 exc_info=error,
                 **self.fields(message, began, fate),
             )
-        self._tell_death(message, began, fate)
+        self._log_death(message, began, fate)
 
     async def log_retried(self, message: Message, began: float, delay: timedelta | None) -> None:
         """Log that a handler has raised `Retry`."""
@@ -98,7 +98,7 @@ class AsyncFailureLog:
             fate.text,
             **self.fields(message, began, fate),
         )
-        self._tell_death(message, began, fate)
+        self._log_death(message, began, fate)
 
     async def log_rejected(self, message: Message, began: float) -> None:
         """Log that a handler has raised `Reject`."""
@@ -114,9 +114,9 @@ class AsyncFailureLog:
             fate.text,
             **self.fields(message, began, fate),
         )
-        self._tell_death(message, began, fate)
+        self._log_death(message, began, fate)
 
-    def _tell_death(self, message: Message, began: float, fate: _Outcome) -> None:
+    def _log_death(self, message: Message, began: float, fate: _Outcome) -> None:
         if fate.died:
             log(
                 "ERROR",
@@ -138,14 +138,14 @@ class AsyncFailureLog:
         )
 
     def _longest(self, message: Message) -> float | None:
-        """Return the queue's backoff in seconds; pgq.nack chooses between a half and all of it."""
+        """Return the queue's backoff in seconds; pgq.nack delays by half of it to all of it."""
         if self._policy is None:
             return None
         doubled = _s(self._policy["backoff"]) * 2.0 ** min(message.attempt - 1, 62)
         return min(doubled, _s(self._policy["max_backoff"]))
 
     async def _max_attempts(self) -> int | None:
-        """Return how often the queue delivers a message; None if the role may not read that."""
+        """Return `max_attempts` of the queue; None if the role may not read the policy."""
         if time.monotonic() >= self._policy_until:
             self._policy_until = time.monotonic() + _POLICY_SECONDS
             try:

@@ -23,10 +23,12 @@ _PROBE: LiteralString = "select (%s::jsonb)::text, '\"x\"'::jsonb"
 
 
 class AsyncLender:
-    """Runs statements on a connection that is not of psycopg.
+    """Runs statements on a connection of SQLAlchemy or asyncpg.
 
-    :param connection: returns the connection of psycopg below, or None for that of another driver.
-    :param fetch: runs a statement; returns names and types of the columns, and the rows.
+    :param connection: a function that returns the underlying psycopg connection; None if the driver
+        is not psycopg.
+    :param fetch: a function that runs a statement; it returns the names and types of the columns,
+        and the rows.
     """
 
     def __init__(self, connection: Callable[[], Any] | None, fetch: Callable[..., Any]) -> None:
@@ -35,7 +37,7 @@ class AsyncLender:
         self._codecs: tuple[bool, bool] | None = None
 
     async def psycopg(self) -> AsyncConnection[Any] | None:
-        """Return the connection of psycopg below, if the driver is psycopg."""
+        """Return the underlying psycopg connection; None if the driver is not psycopg."""
         return None if self._connection is None else await self._connection()
 
     async def rows(self, statement: str, parameters: Sequence[Any], factory: Any) -> list[Any]:
@@ -58,6 +60,7 @@ class AsyncLender:
         return [tuple(row) for row in rows] if factory is None else list(map(factory(None), rows))
 
     async def _probe(self) -> tuple[bool, bool]:
+        """Return whether the driver encodes JSON parameters, and whether it decodes jsonb."""
         _, [(written, read)] = await self._fetch(_PROBE, ['"x"'])
         self._codecs = written != '"x"', read == "x"
         return self._codecs
@@ -115,7 +118,7 @@ def _loaded(row: Sequence[Any], texts: list[int]) -> list[Any]:
 
 
 def _translated(error: BaseException | None) -> Exception | None:
-    """Return pgq's exception for an error of the server, which libraries may have wrapped."""
+    """Return pgq's exception for a server error, which the library may have wrapped."""
     seen: list[BaseException | None] = []
     while error is not None and error not in seen:
         seen.append(error)

@@ -36,8 +36,8 @@ class AsyncMultiPublisher:
     All copies of a message have the same headers ``uuid`` and ``published_at``, unless the caller
     gives others. Transports that choose ids and times derive them from these headers.
 
-    :param transports: one or several, each with a method `publish`.
-    :param required: transports that must store a message; else `publish` raises.
+    :param transports: one or several transports, each with a method `publish`.
+    :param required: the transports that must store a message; if one fails, `publish` raises.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class AsyncMultiPublisher:
         serializer: str | None = None,
         **options: Any,
     ) -> list[Any]:
-        """Publish a message; return what each transport returns, or the exception it raised."""
+        """Publish a message; return the result or the exception of each transport, in order."""
         payload, headers = Payloads().prepared(topic, payload, headers, serializer)
         draft = Draft(topic=topic, payload=payload, headers=_stamped(headers), **options)
         given = {"headers": draft.headers, **options}
@@ -133,7 +133,7 @@ class AsyncMultiPublisher:
     async def _publish(
         self, counter: Counters, how: str, draft: Draft, given: dict[str, Any]
     ) -> Any:
-        """Return what a transport returns, or the exception it raised."""
+        """Publish to one transport; return its result, or the exception that it raised."""
         transport = counter.transport
         publish = caller(getattr(transport, how, None) or transport.publish)
         stored = how == "publish_now"
@@ -143,11 +143,11 @@ class AsyncMultiPublisher:
             except PublishFailed as error:
                 if stored:
                     raise
-                # The error is of an earlier batch, which the transport has counted.
-                self._tell(counter, error, draft.topic)
+                # The error belongs to an earlier batch, which the transport has counted.
+                self._log_error(counter, error, draft.topic)
                 result = await publish(draft.topic, draft.payload, **given)
         except Exception as error:
-            self._tell(counter, error, draft.topic)
+            self._log_error(counter, error, draft.topic)
             counter.count(error)
             return error
         if stored:
@@ -155,18 +155,18 @@ class AsyncMultiPublisher:
         return result
 
     async def flush(self) -> None:
-        """Let batching transports store what waits; raise if no transport has stored it."""
+        """Let batching transports store waiting messages; raise if no transport has stored them."""
         batching = [counter for counter in self.counters if counter.batches]
         self._raise_lost(batching, await self._flush(batching))
 
     async def close(self) -> None:
-        """Publish what waits, and close what `configured` has opened.
+        """Publish waiting messages, and close the transports that `configured` has opened.
 
-        Raises if a required transport fails, or if no transport has stored what waited.
+        Raises if a required transport fails, or if no transport has stored the waiting messages.
         """
         opened, self._opened = self._opened, []
         batching = [counter for counter in self.counters if counter.batches]
-        # A transport publishes what waits when it is closed.
+        # Closing a transport also publishes its waiting messages.
         mine = [counter for counter in batching if not _among(counter.transport, opened)]
         errors = await self._flush(mine)
         missed: Exception | None = None
@@ -200,7 +200,7 @@ class AsyncMultiPublisher:
             try:
                 await caller(counter.transport.flush)()
             except Exception as error:
-                self._tell(counter, error)
+                self._log_error(counter, error)
                 errors[id(counter)] = error
         return errors
 
@@ -221,7 +221,7 @@ class AsyncMultiPublisher:
     ) -> None:
         await self.close()
 
-    def _tell(self, counter: Counters, error: Exception, topic: str | None = None) -> None:
+    def _log_error(self, counter: Counters, error: Exception, topic: str | None = None) -> None:
         counter.error = error
         log(
             "ERROR",
@@ -239,6 +239,6 @@ def _among(transport: Any, others: list[Any]) -> bool:
 
 
 def _stamped(headers: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the headers with an id and a time that all copies have."""
+    """Return the headers with a uuid and a time, which all copies of the message share."""
     now = datetime.now(UTC).isoformat()
     return {"uuid": str(uuid4()), "published_at": now, **(headers or {})}

@@ -40,10 +40,14 @@ class AsyncPublisher:
     and so does `publish` when `capacity` messages wait. Messages that the database refuses are
     removed: the next call raises `PublishFailed`, which contains them.
 
-    :param client: from `connect_async`.
+    :param client: the result of `connect_async`.
     :param size: how many messages are published together.
-    :param delay: how long the first of them waits for the others.
-    :param capacity: how many may wait while the database cannot be reached.
+    :param delay: how long the first message of a batch waits for the others.
+    :param capacity: how many messages may wait while the database cannot be reached.
+
+    >>> async with AsyncPublisher(client) as publisher:
+    ...     for order in orders:
+    ...         await publisher.publish("orders", order)
     """
 
     #: A message may not be published yet when `publish` returns.
@@ -96,7 +100,10 @@ class AsyncPublisher:
         dedup_key: str | None = None,
         serializer: str | None = None,
     ) -> None:
-        """Add a message; publish all that wait if they are enough."""
+        """Add a message; publish the waiting messages if there are `size` of them.
+
+        The parameters are those of `AsyncClient.publish`.
+        """
         check_headers(headers)
         payload, headers = self._client.payloads.prepared(topic, payload, headers, serializer)
         draft = Draft(
@@ -118,14 +125,14 @@ class AsyncPublisher:
         with self._guard:
             full = self.waiting >= self._capacity
         if full:
-            await self.flush()  # raises the error that keeps them waiting
+            await self.flush()  # raises the error if the database cannot be reached
         with self._guard:
             if self._closed.is_set():
                 raise RuntimeError("the publisher is closed")
             if not self._waiting:
                 self._since = time.monotonic()
             self._waiting.append(draft)
-            # Try once for each `size` messages: after an error not again with every message.
+            # Flush at each multiple of `size`: after an error, do not try with every message.
             enough = len(self._waiting) % self._size == 0
             if self._timer is None:
                 self._timer = Task("pgq-publisher", self._run)
@@ -134,7 +141,7 @@ class AsyncPublisher:
             await self._try()
 
     async def publish_now(self, topic: str, payload: Any, **options: Any) -> int:
-        """Publish a message now, before those that wait, and return its id."""
+        """Publish a message now, before the waiting messages, and return its id."""
         return await self._client.publish(topic, payload, **options)
 
     @property
@@ -143,13 +150,13 @@ class AsyncPublisher:
         return len(self._waiting) + self._in_flight
 
     async def flush(self) -> int:
-        """Publish all that wait; return how many, or raise why not."""
+        """Publish all waiting messages; return how many, or raise the error."""
         count = await self._flush()
         self._surface()
         return count
 
     async def close(self) -> None:
-        """Publish all that wait, and end; raise if that is impossible."""
+        """Publish all waiting messages and close the publisher; raise the error if that fails."""
         with self._guard:
             self._closed.set()
             self._started.set()
@@ -182,6 +189,7 @@ class AsyncPublisher:
             )
 
     def _surface(self) -> None:
+        """Raise `PublishFailed` if messages were refused since the last call."""
         with self._guard:
             drafts, self._refused = self._refused, []
             why, self._why = self._why, None
@@ -222,7 +230,7 @@ class AsyncPublisher:
             return len(drafts)
 
     async def _send_apart(self, drafts: list[Draft]) -> int:
-        """Publish one by one what was refused as a batch; remove what is done from the list."""
+        """Publish the messages of a refused batch one by one; remove each from the list."""
         count = 0
         while drafts:
             try:
@@ -266,7 +274,7 @@ class AsyncPublisher:
             await self._send_together(drafts)
 
     async def _send_together(self, drafts: list[Draft]) -> None:
-        """Publish in one transaction, with a statement for each topic and set of options."""
+        """Publish in one transaction, with one statement per topic and set of options."""
         groups: dict[tuple[Any, ...], list[Draft]] = {}
         for draft in drafts:
             groups.setdefault(common_options(draft), []).append(draft)
@@ -276,7 +284,7 @@ class AsyncPublisher:
 
 
 async def publish_together(client: AsyncClient, group: list[Draft]) -> list[int]:
-    """Publish messages that only differ in payload, headers and key; return their ids."""
+    """Publish messages that differ only in payload, headers and dedup key; return their ids."""
     first = group[0]
     return await client.publish_batch(
         first.topic,

@@ -49,7 +49,7 @@ class AsyncSource:
         self.topic = topic
         self.config = config
         self.stopping = Event()
-        #: Set after the first claim, or when that has to wait for the database.
+        #: Set after the first claim, or after a transient error.
         self.tried = Event()
         #: Called with a batch whose lease the queue does not extend any more, and the error.
         self.overdue: Callable[[AsyncBatch, str], Awaitable[None]] | None = None
@@ -59,8 +59,10 @@ class AsyncSource:
         self._woken = Event()
         self._channel: str | None = None
         self._registered = False
+        # Batches claimed in a row, and empty claims or wake-ups in a row that came too early.
         self._streak = 0
         self._hasty = 0
+        # The clock of the server minus ours, in seconds; None before the first claim.
         self._offset: float | None = None
         self._lock = threading.Lock()
         self._held: dict[AsyncBatch, float] = {}
@@ -80,7 +82,7 @@ class AsyncSource:
     ) -> AsyncBatch | None:
         """Return the next batch; None after `stop`, after the timeout, or if drained.
 
-        The messages left in `done` are acknowledged, by the first claim or by a call of their own.
+        The messages left in `done` are acknowledged by the first claim, or by a separate call.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._offset is None:
@@ -117,7 +119,7 @@ class AsyncSource:
                 return batch
             self._streak = 0
             if batch.refused:
-                continue  # there may be matches after them
+                continue  # messages after the refused ones may match
             if self.config.drain:
                 if await self._is_drained():
                     return None
@@ -144,7 +146,7 @@ class AsyncSource:
         self._woken.set()
 
     async def close(self) -> None:
-        """Stop; release the batches that are held, and remove the registration of this consumer."""
+        """Stop; release the batches that are held, and remove this consumer's registration."""
         self.stop()
         self._closed.set()
         for batch in self.held():
@@ -167,7 +169,7 @@ class AsyncSource:
     async def retry_until_stopped(
         self, what: str, function: Callable[..., Awaitable[T]], *arguments: Any
     ) -> T | None:
-        """Call a function, and again after transient errors; None if stopped meanwhile."""
+        """Call a function, and again after each transient error; return None if stopped."""
         try:
             return await function(*arguments)
         except psycopg.Error as error:
@@ -205,11 +207,15 @@ class AsyncSource:
             self._maintainer = Task("pgq-maintainer", self._maintain)
 
     async def _claim_after(self, done: AsyncBatch, n: int) -> AsyncBatch | None:
-        """Acknowledge and claim by one call; if that fails, only acknowledge and return None."""
+        """Acknowledge a batch and claim the next in one call.
+
+        If that fails, acknowledge in a separate call; after a stale lease or a transient error,
+        return None.
+        """
         try:
             return await self._claim(n, done)
         except BaseException as error:
-            await self.settle(done.ack)  # which logs a stale lease
+            await self.settle(done.ack)  # logs a stale lease
             done.finish()
             if isinstance(error, LeaseLost) or is_transient(error):
                 return None
@@ -231,14 +237,14 @@ class AsyncSource:
     async def _is_drained(self) -> bool:
         """Whether nothing is ready. A claim alone may miss rows that another claim has locked."""
         self._hasty += 1
-        looking = self.client.peek, self.topic, self.config.filter, 1
-        if self._hasty > 20 or not await self.retry_until_stopped("looking", *looking):
+        peek = self.client.peek, self.topic, self.config.filter, 1
+        if self._hasty > 20 or not await self.retry_until_stopped("looking", *peek):
             return True
         await self.stopping.wait(0.01 * self._hasty)
         return False
 
     async def _busy(self) -> None:
-        """Record that there is work: while there is, no notification is needed."""
+        """Count a batch; after two in a row, stop being notified: a busy consumer only claims."""
         self._streak += 1
         if self._registered and self._streak == 2:
             self._registered = False
@@ -253,7 +259,7 @@ class AsyncSource:
                 return
             wanted = found.total_seconds()
             if wanted <= 0:
-                # One or two early wake-ups are normal; a paused queue may cause many.
+                # Some early wake-ups are normal; a paused queue may cause many.
                 self._hasty += 1
                 if self._hasty <= 4:
                     return
@@ -282,7 +288,7 @@ class AsyncSource:
         return timedelta(0)
 
     async def _hear(self, channel: str) -> None:
-        """Listen to the channel of the queue; one that was created again has another."""
+        """Listen to a channel; a queue that was dropped and created again has a new one."""
         if self._channel is not None:
             self.client.listener.leave(self._channel, self._woken)
         self._channel = channel
@@ -312,7 +318,7 @@ class AsyncSource:
             return list(self._held)
 
     def _left(self, batch: AsyncBatch) -> float:
-        """Return how long the lease lasts, in seconds, by the clock of the server."""
+        """Return the remaining seconds of the lease, by the clock of the server."""
         if self.config.lease is not None:
             return self.config.lease.total_seconds()
         if batch.lease_until is None:
@@ -360,15 +366,15 @@ class AsyncSource:
                     self._held[batch] = time.monotonic() + self._left(batch) / 3
 
     async def _maintain(self) -> None:
-        """Call maintain() about once a minute, also while there are no messages."""
+        """Call maintain() about once a minute, also while the queue is empty."""
         while not await self._closed.wait(_LONGEST_TICK):
             if not is_due(self.client.conninfo):
                 continue
             try:
                 await self.client.maintain()
             except psycopg.Error as error:
-                said = reason(error)
-                log("DEBUG", "upkeep_failed", "maintain: %s", said, sqlstate=error.sqlstate)
+                text = reason(error)
+                log("DEBUG", "upkeep_failed", "maintain: %s", text, sqlstate=error.sqlstate)
 
     # Ending
 

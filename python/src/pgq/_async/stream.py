@@ -19,10 +19,10 @@ __all__ = ["AsyncStream"]
 class AsyncStream:
     """Messages one by one; each is acknowledged when you ask for the next.
 
-    Use it in a ``with`` block if the loop may be left early. Without an exception the current
-    message is then acknowledged; with one it is refused with the error. The messages after it are
-    released without counting the attempt. Without such a block, leaving the loop early refuses the
-    current message.
+    If the loop may be left early, use the stream in a ``with`` block. If the block ends without an
+    exception, the current message is acknowledged; if it raises, the current message is refused
+    with the error. The messages after it are released without counting the attempt. Without a
+    ``with`` block, leaving the loop early refuses the current message.
     """
 
     def __init__(self, source: AsyncSource) -> None:
@@ -51,7 +51,7 @@ class AsyncStream:
                     if time.monotonic() - self._flushed > delay:
                         await self._flush()
                 if len(self._done) == len(batch.left):
-                    self._source.drop(batch)  # the next claim acknowledges it
+                    self._source.drop(batch)  # the next claim acknowledges the batch
                 else:
                     await self._finish()
         finally:
@@ -66,7 +66,10 @@ class AsyncStream:
     async def nack(
         self, *, delay: Duration | None = None, error: str | None = None, details: Any = None
     ) -> None:
-        """Refuse the current message: it is retried, or becomes a dead letter."""
+        """Refuse the current message: it is retried, or becomes a dead letter.
+
+        :param delay: the delay before the retry; None for the queue's backoff.
+        """
         batch, message = self._in_hand()
         await self._source.settle(batch.nack, message, delay=delay, error=error, details=details)
 
@@ -81,11 +84,11 @@ class AsyncStream:
         await self._source.settle(batch.release, message, delay=delay)
 
     def stop(self) -> None:
-        """End the loop after the current message; release those after it."""
+        """End the loop after the current message; the messages after it are released."""
         self._source.stop()
 
     async def close(self) -> None:
-        """End, and release the messages that are left."""
+        """End the stream; release the messages that are left, including the current one."""
         await self._end(None)
 
     async def __aenter__(self) -> Self:
@@ -104,6 +107,7 @@ class AsyncStream:
         await self._end(f"{type(exc).__name__}: {exc}" if isinstance(exc, Exception) else None)
 
     def _in_hand(self) -> tuple[AsyncBatch, Message]:
+        """Return the batch and the current message, which the caller now ends."""
         if self._batch is None or self._current is None:
             raise RuntimeError("no message is in hand")
         message, self._current = self._current, None

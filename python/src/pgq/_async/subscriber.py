@@ -46,7 +46,8 @@ class _Route:
         try:
             self._test = client_test(filter)
         except InvalidFilter:
-            # Only the database can check it: some regular expressions are PostgreSQL's own.
+            # Only the database can evaluate this filter: it has a regular expression that
+            # Python does not have.
             self._test = client_test(None)
 
     def takes(self, message: Message) -> bool:
@@ -65,30 +66,30 @@ class _Member:
     async def tell(self, message: Message) -> None:
         """Call the subscribers of the message, each once."""
         routes = list(self.routes.values())
-        told = {id(route.subscriber): route for route in routes}
-        if len(told) > 1:
-            told = {id(route.subscriber): route for route in routes if route.takes(message)}
-        # A message without a subscriber here came by a subscription of an earlier process.
-        for route in list(told.values()) or routes[:1]:
+        called = {id(route.subscriber): route for route in routes}
+        if len(called) > 1:
+            called = {id(route.subscriber): route for route in routes if route.takes(message)}
+        # If no subscriber matches, a subscription of an earlier process received the message.
+        for route in list(called.values()) or routes[:1]:
             await route.call(message)
 
 
 class AsyncSubscriptionManager:
     """Calls subscribers with messages; all share one listening connection.
 
-    Each subscriber id has a queue, which also fills while no process consumes it. Callbacks run in
-    threads or tasks of their own. A message that matches several patterns of a subscriber is
-    delivered once.
+    Each subscriber id has a queue, which receives messages also while no process consumes it.
+    Callbacks run in their own threads or tasks. A message that matches several patterns of a
+    subscriber is delivered once.
 
     - Several objects may have one id: each gets the messages of its own patterns. If one of them
       raises, the message is retried, and all of them are called again.
-    - Managers (processes) with the same id share its queue: one of them gets each message.
+    - Managers (processes) with the same id share its queue: each message goes to one of them.
     - Subscribing again with another filter changes the filter.
-    - With ``durable=False`` each manager has queues of its own, and gets every message. A queue is
-      dropped when its last subscription ends and on `close`. The queue of a killed process is
-      dropped by the next `maintain` a minute later; consumers run that about once a minute.
+    - With ``durable=False`` each manager has its own queues, and gets every message. A queue is
+      dropped when its last subscription ends and on `close`. Maintenance drops the queue of a
+      killed process after a minute.
 
-    :param client: from `connect_async`.
+    :param client: the result of `connect_async`.
     :param config: the options of the consumers.
     :param durable: False for queues that end with the manager.
     """
@@ -113,6 +114,10 @@ class AsyncSubscriptionManager:
         """Call the subscriber for the topics of a pattern; False if its id is subscribed already.
 
         Raises if the pattern or filter is wrong, the queue is an archive, or a right is missing.
+
+        :param pattern: words separated by dots: ``*`` is one word, ``#`` any number of words.
+        :param subscriber: an object with `subscriber_id` and `on_message`.
+        :param filter: the messages to receive; None for all.
         """
         if not isinstance(pattern, str):
             raise TypeError("subscribe takes (pattern, subscriber): the pattern is a text")
@@ -184,7 +189,7 @@ class AsyncSubscriptionManager:
         }
 
     async def close(self) -> None:
-        """Wait for running callbacks, and end. Durable subscriptions stay."""
+        """Wait for running callbacks, and end the consumers. Durable subscriptions stay."""
         async with self._lock:
             for member in self._members.values():
                 if member.consumer is not None:
@@ -205,10 +210,10 @@ class AsyncSubscriptionManager:
     ) -> None:
         await self.close()
 
-    # How
+    # Implementation
 
     async def _open(self, member: _Member, pattern: str, route: _Route, filter: Filter) -> bool:
-        """Subscribe a queue and begin to consume it; undo the subscription if that fails."""
+        """Subscribe a queue and start its consumer; undo the subscription if that fails."""
         if self._temporary is not None:
             member.queue = await self._temporary.create(member.queue, pattern, filter)
             added = True
@@ -245,7 +250,7 @@ class AsyncSubscriptionManager:
         return await self._client.subscribe(queue, pattern, filter)
 
     async def _end(self, name: str, *, quietly: bool = False) -> None:
-        """End a consumer; raise the error that ended it before, unless it is logged."""
+        """End a consumer; raise the error that had ended it, unless `quietly`."""
         member = self._members.pop(name, None)
         if member is None:
             return

@@ -32,18 +32,20 @@ class AsyncPublishes(Protocol):
 
     @property
     def publish(self) -> Callable[..., Awaitable[Any]]:
-        """Take a topic, a payload and, as keywords, more of what `Draft` has."""
+        """Take a topic, a payload and, as keywords, other fields of `Draft`."""
         ...
 
 
 class AsyncFallback:
-    """Publishes to a transport, and calls a fallback when that is not possible now.
+    """Publishes to a transport, and calls a fallback if that fails with a transient error.
 
     The fallback is called with the message and the error: a transient error of the transport, or
     `CircuitOpen`. Permanent errors (no such queue, wrong headers) are raised: a fallback would not
     cure them.
 
-    :param breaker: for a transport that has none of its own; a client has one.
+    :param transport: an object with a method `publish`.
+    :param fallback: is called as ``fallback(draft, error)``.
+    :param breaker: a circuit breaker for a transport without its own; a client has one.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class AsyncFallback:
     async def publish(
         self, topic: str, payload: Any, *, headers: dict[str, Any] | None = None, **options: Any
     ) -> Any:
-        """Publish a message; return what the transport or the fallback returns."""
+        """Publish a message; return the result of the transport or of the fallback."""
         guard = nullcontext() if self._breaker is None else self._breaker.guard(_is_failure)
         try:
             with guard:
@@ -83,7 +85,7 @@ class AsyncTransport:
         self._publisher: AsyncPublisher | None = None
 
     async def connect(self, *, wait: bool = True) -> Self:
-        """Connect, or begin to."""
+        """Connect; without `wait`, only begin to connect."""
         await self.client.open(wait=wait)
         if self.config.enable_batching:
             self._publisher = AsyncPublisher(
@@ -96,7 +98,7 @@ class AsyncTransport:
         return await self.client.connected()
 
     async def disconnect(self) -> None:
-        """Publish what waits, and close all connections."""
+        """Publish waiting messages, and close all connections."""
         try:
             if self._publisher is not None:
                 await self._publisher.close()
@@ -115,7 +117,7 @@ class AsyncTransport:
         await self.disconnect()
 
     async def create_queue(self, name: str, **options: Unpack[QueuePolicy]) -> bool:
-        """Create a queue with the policy of the configuration."""
+        """Create a queue with the policy of the configuration; `options` override it."""
         return await self.client.create_queue(name, **self.config.policy() | options)
 
     async def publish(
@@ -128,7 +130,7 @@ class AsyncTransport:
         delay: timedelta | None = None,
         **options: Any,
     ) -> int | None:
-        """Publish now and return the id, or with batching soon and return None."""
+        """Publish a message and return its id; with batching, publish later and return None."""
         options |= self._options(priority, delay)
         if self._publisher is None:
             return await self.client.publish(topic, payload, headers=headers, **options)
@@ -145,7 +147,7 @@ class AsyncTransport:
         delay: timedelta | None = None,
         **options: Any,
     ) -> int:
-        """Publish now, before what waits in the batch, and return the id."""
+        """Publish a message now, before the waiting messages, and return its id."""
         options |= self._options(priority, delay)
         return await self.client.publish(topic, payload, headers=headers, **options)
 
@@ -157,17 +159,17 @@ class AsyncTransport:
 
     @property
     def batches(self) -> bool:
-        """Whether messages are collected, and published together."""
+        """Whether messages are collected and published in batches."""
         return self._publisher is not None
 
     @property
     def published(self) -> int:
-        """How many messages were published together with others."""
+        """How many messages were published in batches."""
         return 0 if self._publisher is None else self._publisher.published
 
     @property
     def refused(self) -> int:
-        """How many of those the database has refused."""
+        """How many messages of batches the database has refused."""
         return 0 if self._publisher is None else self._publisher.refused
 
     @property
@@ -176,11 +178,11 @@ class AsyncTransport:
         return 0 if self._publisher is None else self._publisher.waiting
 
     async def flush(self) -> int:
-        """Publish what waits; return how many."""
+        """Publish waiting messages; return how many."""
         return 0 if self._publisher is None else await self._publisher.flush()
 
     async def retrieve(self, topic: str, filter: Filter = None, n: int | None = None) -> AsyncBatch:
-        """Claim up to n messages, or as many as the configuration allows."""
+        """Claim up to n messages; None for the `retrieval_limit` of the configuration."""
         self._check(filter)
         most = self.config.retrieval_limit if n is None else n
         return await self.client.claim(topic, filter, most)
@@ -192,7 +194,7 @@ class AsyncTransport:
         filter: Filter = None,
         **options: Unpack[StreamOptions],
     ) -> AsyncConsumer:
-        """Return a consumer that claims as many as the configuration allows."""
+        """Return a consumer; its default batch size is the configured `retrieval_limit`."""
         self._check(filter)
         options.setdefault("batch_size", self.config.retrieval_limit)
         return AsyncConsumer(self.client, topic, handler, filter=filter, **options)

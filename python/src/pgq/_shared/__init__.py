@@ -1,1 +1,1 @@
-"""What the code for asyncio and the code for threads share. It imports neither."""
+"""Code that the packages for asyncio and for threads share; it imports neither of them."""

@@ -1,4 +1,4 @@
-"""Concurrency by asyncio, as consumers need it; `pgq._shared.threads` is its twin."""
+"""Concurrency by asyncio; `pgq._shared.threads` has the same names for threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "on_signals",
 ]
 
-#: True in this module, False in its twin.
+#: True in this module, False in `pgq._shared.threads`.
 ASYNC = True
 
 #: How long to wait for notifications at a time; a waiting task can be cancelled.
@@ -58,7 +58,7 @@ class Task:
         self._task = asyncio.get_running_loop().create_task(function(), name=name)
 
     async def join(self, timeout: float | None = None) -> bool:
-        """Wait for the end; False after the timeout. Raises the error of the task."""
+        """Wait for the end of the task and raise its error; False after the timeout."""
         await asyncio.wait([self._task], timeout=timeout)
         if not self._task.done():
             return False
@@ -67,22 +67,22 @@ class Task:
         return True
 
     async def cancel(self) -> None:
-        """End it now."""
+        """Cancel the task and wait for its end."""
         self._task.cancel()
         await asyncio.wait([self._task])
 
     def abandon(self) -> None:
-        """Cancel it without waiting."""
+        """Cancel the task without waiting."""
         self._task.cancel()
 
     @property
     def done(self) -> bool:
-        """Whether it has ended."""
+        """Whether the task has ended."""
         return self._task.done()
 
     @property
     def stack(self) -> str:
-        """Its current stack, formatted like a traceback."""
+        """The current stack of the task, formatted like a traceback."""
         text = io.StringIO()
         self._task.print_stack(file=text)
         return text.getvalue()
@@ -108,7 +108,7 @@ def on_signals(stop: Callable[[], None], enabled: bool) -> Iterator[None]:
     added = []
     if enabled:
         for number in (signal.SIGTERM, signal.SIGINT):
-            # Only the main thread can have handlers.
+            # Only the main thread can have signal handlers.
             with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
                 loop.add_signal_handler(number, stop)
                 added.append(number)
@@ -120,7 +120,7 @@ def on_signals(stop: Callable[[], None], enabled: bool) -> Iterator[None]:
 
 
 async def lower(conn: Any) -> Any:
-    """Return the driver's connection below one of SQLAlchemy."""
+    """Return the driver's connection under a connection of SQLAlchemy."""
     return (await conn.get_raw_connection()).driver_connection
 
 

@@ -23,7 +23,7 @@ __all__ = [
     "names",
 ]
 
-#: Messages, named by themselves or by their ids; None for all.
+#: Messages or their ids; None for all.
 Named = Message | int | Iterable[Message | int] | None
 
 
@@ -45,7 +45,7 @@ def items(value: Iterable[Any], what: str) -> list[Any]:
 
 
 def how_many(filter: Filter | int, n: int, default: int = 1) -> tuple[Filter, int]:
-    """Return filter and n; a number in the place of the filter is n."""
+    """Return filter and n; a number in place of the filter is n."""
     wanted: Filter = None
     if isinstance(filter, int):
         if n != default:
@@ -69,7 +69,7 @@ def ids(value: Named) -> list[int] | None:
 
 
 def lease_and_ids(lease_id: int | Message, messages: Named) -> tuple[int, list[int] | None]:
-    """Return a lease id and message ids; a message in the place of the lease id means itself."""
+    """Return a lease id and message ids; a message in place of the lease id means this message."""
     if isinstance(lease_id, Message):
         return lease_id.lease_id, [lease_id.id] if messages is None else ids(messages)
     return lease_id, ids(messages)
@@ -82,21 +82,21 @@ def check_headers(headers: Any) -> None:
 
 
 def check_texts(**texts: Any) -> None:
-    """Raise if one of these is neither text nor None."""
+    """Raise if an argument is neither text nor None."""
     for name, value in texts.items():
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{name} is text, not {value!r}")
 
 
 def check_numbers(**numbers: Any) -> None:
-    """Raise if one of these is neither a whole number nor None."""
+    """Raise if an argument is neither a whole number nor None."""
     for name, value in numbers.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise TypeError(f"{name} is a whole number, not {value!r}")
 
 
 def headers_of_each(headers: Any, size: int) -> list[dict[str, Any] | None]:
-    """Return the headers of each message of a batch; a dict is for all."""
+    """Return the headers of each message of a batch; a single dict applies to all."""
     if headers is None or isinstance(headers, dict):
         return [headers] * size
     return items(headers, "headers")

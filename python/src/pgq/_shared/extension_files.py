@@ -1,4 +1,4 @@
-"""Where the files of the extension are, in a wheel and in a checkout alike."""
+"""The location of the extension's files, in a wheel or in a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON between Python and the database: faster than psycopg, with its settings."""
+"""JSON between Python and the database: faster than psycopg, and with psycopg's settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FastJsonbLoader(JsonbLoader):
         """Return the decoded value."""
         if self.loads is not json.loads:
             return super().load(data)  # set_json_loads was called
-        if data == b"{}":  # as most headers are
+        if data == b"{}":  # most headers are empty
             return {}
         return _decode(str(data, "utf-8"))[0]
 
@@ -37,11 +37,11 @@ def jsonb(value: Any, context: AdaptContext | None) -> Jsonb:
 
 
 def json_list(values: list[Any], context: AdaptContext | None) -> str:
-    """Return the values as one JSON array; psycopg would encode each by itself."""
+    """Return the values as one JSON array; psycopg would encode each value separately."""
     dumper = _dumper(context)
     if getattr(dumper, "dumps", None) is json.dumps:
         return dumps(values)
-    # set_json_dumps was called, for values of the caller's own.
+    # set_json_dumps was called: encode each value with the caller's function.
     texts = [str(dumper.dump(Jsonb(value)) or b"null", "utf-8") for value in values]
     return f"[{','.join(texts)}]"
 

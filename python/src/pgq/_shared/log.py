@@ -37,14 +37,14 @@ def log(
 
 
 def reason(error: BaseException) -> str:
-    """Return the text of an error without its details, in which the server may quote payloads."""
+    """Return the text of an error without its details: the server may quote payloads in them."""
     if isinstance(error, psycopg.Error) and error.diag.message_primary:
         return error.diag.message_primary
     return str(error).strip()
 
 
 def notice(diagnostic: psycopg.errors.Diagnostic) -> None:
-    """Log a notice of the server; a notice handler for connections."""
+    """Log a notice of the server; connections use this function as their notice handler."""
     text = diagnostic.message_primary or ""
     if diagnostic.message_hint:
         text = f"{text} ({diagnostic.message_hint})"

@@ -1,4 +1,4 @@
-"""Maintenance about once a minute, by one consumer of the process for each database."""
+"""The interval of maintenance: once a minute in a process, for each database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of processes that own something, and whether such a process has ended."""
+"""Names of processes that own a stream, and the check whether such a process has ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["is_dead", "myself", "process"]
 
 def myself() -> str:
     """Return a unique name of an owner in this process."""
-    return f"{_place()} {os.getpid()} {uuid.uuid4().hex[:8]}"
+    return f"{_pid_namespace()} {os.getpid()} {uuid.uuid4().hex[:8]}"
 
 
 def process() -> str:
@@ -21,9 +21,9 @@ def process() -> str:
 
 def is_dead(owner: str) -> bool:
     """Whether an owner was a process of this machine that has ended."""
-    place, _, rest = owner.partition(" ")
+    host, _, rest = owner.partition(" ")
     parts = rest.split(" ")
-    if len(parts) != 3 or f"{place} {parts[0]}" != _place() or not parts[1].isdigit():
+    if len(parts) != 3 or f"{host} {parts[0]}" != _pid_namespace() or not parts[1].isdigit():
         return False
     try:
         os.kill(int(parts[1]), 0)
@@ -34,8 +34,8 @@ def is_dead(owner: str) -> bool:
     return False
 
 
-def _place() -> str:
-    """Return a name for the process id namespace."""
+def _pid_namespace() -> str:
+    """Return a name for the process id namespace of this host or container."""
     try:
         return f"{socket.gethostname()} {os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:

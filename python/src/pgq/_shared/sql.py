@@ -139,7 +139,7 @@ NOW: Final = "select clock_timestamp()"
 PING: Final = "select 1"
 BACKEND_PID: Final = "select pg_backend_pid()"
 
-# Errors that differ only in ids and numbers have one cause: of a dead letter d.
+# The cause of a dead letter d: its error, with ids and numbers replaced by placeholders.
 CAUSE: Final = r"""
  cross join lateral (select regexp_replace(regexp_replace(regexp_replace(left(d.error, 1000),
      '[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}', '<id>', 'gi'),

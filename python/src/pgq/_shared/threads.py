@@ -1,4 +1,4 @@
-"""Concurrency by threads, as consumers need it; `pgq._shared.aio` is its twin."""
+"""Concurrency by threads; `pgq._shared.aio` has the same names for asyncio."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
     "on_signals",
 ]
 
-#: False in this module, True in its twin.
+#: False in this module, True in `pgq._shared.aio`.
 ASYNC = False
 
 #: How long to wait for notifications at a time; in between, a thread checks whether to stop.
@@ -53,7 +53,7 @@ class Task:
             self._error = error
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for the end; False after the timeout. Raises the error of the function."""
+        """Wait for the end of the thread and raise its error; False after the timeout."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             return False
@@ -62,19 +62,19 @@ class Task:
         return True
 
     def cancel(self) -> None:
-        """Do nothing: a thread ends when it is done."""
+        """Do nothing: a thread cannot be cancelled."""
 
     def abandon(self) -> None:
-        """Do nothing: a thread runs until it is done."""
+        """Do nothing: a thread cannot be cancelled."""
 
     @property
     def done(self) -> bool:
-        """Whether it has ended."""
+        """Whether the thread has ended."""
         return not self._thread.is_alive()
 
     @property
     def stack(self) -> str:
-        """Its current stack, formatted like a traceback."""
+        """The current stack of the thread, formatted like a traceback."""
         frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001
         return "" if frame is None else "".join(traceback.format_stack(frame))
 
@@ -102,13 +102,13 @@ def on_signals(stop: Callable[[], None], enabled: bool) -> Iterator[None]:
     """Call `stop` on SIGTERM and SIGINT while the block runs."""
     before = {}
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         # The interrupted code may hold a lock that stop() needs: call it in another thread.
         threading.Thread(target=stop, daemon=True).start()
 
     if enabled and threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, ask)
+            before[number] = signal.signal(number, handle)
     try:
         yield
     finally:
@@ -117,10 +117,10 @@ def on_signals(stop: Callable[[], None], enabled: bool) -> Iterator[None]:
 
 
 def lower(conn: Any) -> Any:
-    """Return the driver's connection below one of SQLAlchemy."""
+    """Return the driver's connection under a connection of SQLAlchemy."""
     return conn.connection.driver_connection
 
 
 def driver(lent: Any) -> Callable[..., Any] | None:
-    """Return None: no other driver for threads is known."""
+    """Return None: no driver for threads except psycopg is supported."""
     return None

@@ -32,7 +32,7 @@ def inject(headers: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def processing(queue: str, message: Message) -> AbstractContextManager[Any]:
-    """Return the span within which a message is handled, a child of the one that published it."""
+    """Return the span for handling a message, a child of the span that published it."""
     if trace is None or propagate is None:
         return nullcontext()
     attributes: dict[str, str | int] = {

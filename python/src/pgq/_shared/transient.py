@@ -1,4 +1,4 @@
-"""Transient errors of the connection, and how a call is repeated after one."""
+"""Transient errors of the connection, and the options for repeating a call after one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Flag(Protocol):
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same call may work later."""
+    """Whether the error is of the connection, so that the same call may succeed later."""
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not isinstance(
         error, PoolClosed
     )
@@ -33,11 +33,11 @@ def is_transient(error: BaseException) -> bool:
 def retry_options(stopping: _Flag, what: str) -> dict[str, Any]:
     """Return options of tenacity: repeat a call until it works or `stopping` is set."""
 
-    def tell(state: RetryCallState) -> None:
+    def log_retry(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None
         why = "" if error is None else reason(error)
         number = state.attempt_number
-        if number & (number - 1) == 0:  # the first, second, fourth, eighth time ...
+        if number & (number - 1) == 0:  # log the attempts 1, 2, 4, 8, ...
             log(
                 "WARNING",
                 "database_trouble",
@@ -53,6 +53,6 @@ def retry_options(stopping: _Flag, what: str) -> dict[str, Any]:
         "wait": wait_random_exponential(multiplier=0.1, max=5),
         "stop": stop_when_event_set(stopping),  # type: ignore[arg-type]
         "sleep": stopping.wait,
-        "before_sleep": tell,
+        "before_sleep": log_retry,
         "reraise": True,
     }

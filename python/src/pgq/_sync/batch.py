@@ -29,7 +29,7 @@ class Batch:
     """The messages of one claim, under one lease.
 
     As a context manager it acknowledges the messages that are left when the block ends. A loop
-    over the batch records how far the block has come:
+    over the batch records the current message:
 
     - If the block raises, the messages before the current one are acknowledged, the current one is
       refused with the error, and those after it are released without counting an attempt.
@@ -37,7 +37,7 @@ class Batch:
     - If the block raises outside of a loop, all messages that are left are refused. To work on all
       messages at once, loop over `messages`: that records nothing.
 
-    Parameters that name messages accept messages or ids.
+    A parameter `messages` accepts messages or ids; None means all messages that are left.
     """
 
     __slots__ = ("_at", "_client", "_left", "lease_id", "lease_until", "messages", "refused")
@@ -45,10 +45,10 @@ class Batch:
     def __init__(self, client: ClaimMethods, messages: list[Message]) -> None:
         self._client = client
         self._left: dict[int, Message] | None = None
-        #: Which message a loop over the batch has reached; None outside of a loop.
+        #: The index of the current message of a loop over the batch; None outside of a loop.
         self._at: int | None = None
         self.messages = messages
-        #: How many messages `where` has refused, so that they were released.
+        #: How many messages failed the test `where` and were released, or could not be decoded.
         self.refused = 0
         self.lease_id: int | None = messages[0].lease_id if messages else None
         self.lease_until: datetime | None = messages[0].lease_until if messages else None
@@ -70,7 +70,7 @@ class Batch:
 
     @property
     def left(self) -> list[Message]:
-        """The messages that are neither acknowledged nor released."""
+        """The messages that are not yet acknowledged, refused, released or buried."""
         return list(self.messages if self._left is None else self._left.values())
 
     @property
@@ -79,7 +79,7 @@ class Batch:
         return self._named(None)[0]
 
     def finish(self) -> None:
-        """Record that all messages that were left are acknowledged."""
+        """Record that another call has acknowledged all messages that were left."""
         self._settle(None)
 
     def ack(self, messages: Named = None) -> int:
@@ -99,7 +99,12 @@ class Batch:
         error: str | None = None,
         details: Any = None,
     ) -> int:
-        """Refuse some messages, or all that are left: they are retried, or become dead letters."""
+        """Refuse some messages, or all that are left: they are retried, or become dead letters.
+
+        :param delay: the delay before the retry; None for the queue's backoff.
+        :param error: the reason, as text for people.
+        :param details: the reason, as JSON for programs.
+        """
         lease_id, ids = self._named(messages)
         if lease_id is None:
             return 0
@@ -227,12 +232,12 @@ class Batch:
             self.release(self._still(self.messages[self._at + 1 :]))
 
     def _still(self, messages: list[Message]) -> list[Message]:
-        """Return those of the messages that are left."""
+        """Return the given messages without those that have ended."""
         left = self._left
         return messages if left is None else [one for one in messages if one.id in left]
 
     def _named(self, messages: Named) -> tuple[int | None, list[int] | None]:
-        """Return the lease id and the ids of messages; no lease id if none of them is left."""
+        """Return the lease id and the ids of messages; no lease id if there is nothing to end."""
         if messages is None:
             nothing = not self.messages if self._left is None else not self._left
             return (None if nothing else self.lease_id), None
@@ -240,6 +245,7 @@ class Batch:
         return (self.lease_id if ids else None), ids
 
     def _settle(self, ids: list[int] | None) -> None:
+        """Record that messages have ended; None for all."""
         if ids is None:
             self._left = {}
             return

@@ -22,11 +22,11 @@ class Client(
 ):
     """The functions of pgq as methods, on a connection of the caller.
 
-    It never commits: publishing and acknowledging are part of the caller's transaction.
+    The client never commits: publishing and acknowledging are part of the caller's transaction.
 
     :param conn: a connection of psycopg, a session or connection of SQLAlchemy, or a connection of
-        asyncpg (for threads). Only psycopg can COPY.
-    :param types: a type for each topic; payloads published there must have it.
+        asyncpg (only with asyncio). `publish_many` needs psycopg: no other driver can COPY.
+    :param types: a type for each topic; payloads published to the topic must have this type.
     :param serializer: the name of the serializer of payloads; None for plain JSON.
 
     >>> with psycopg.Connection.connect() as conn:

@@ -47,14 +47,14 @@ class KeepingConnection(Connection[Any]):
 class Statements:
     """Runs statements of pgq on a connection that the caller has lent, and never commits.
 
-    The classes of the modules ``client_*`` are built upon it, and `Client` upon them.
+    The classes of the modules ``client_*`` derive from this class, and `Client` from them.
     """
 
     #: How payloads are checked and written.
     _payloads = Payloads()
-    #: The connection whose adapters encode values; None: the global ones of psycopg.
+    #: The connection whose adapters encode values; None for psycopg's global adapters.
     _context: Conn | None = None
-    #: Runs the statements if the connection is not of psycopg.
+    #: Runs the statements if the connection is not a psycopg connection.
     _lender: Lender | None = None
 
     def __init__(
@@ -119,7 +119,11 @@ class Statements:
         factory: Any = None,
         repeatable: bool = False,
     ) -> list[Any]:
-        """Run a statement and return its rows, made by the factory."""
+        """Run a statement and return its rows, made by the factory.
+
+        :param repeatable: the statement may run twice, so that a pooled client can repeat it after
+            a lost connection.
+        """
         if self._lender is None:
             conn, loader = self._conn, self._loader
         else:
@@ -134,9 +138,11 @@ class Statements:
             conn.remove_notice_handler(notice)
 
     def fetch_dicts(self, statement: LiteralString, *parameters: Any) -> list[Any]:
+        """Run a statement that may run twice, and return its rows as dicts."""
         return self.fetch_rows(statement, *parameters, factory=dict_row, repeatable=True)
 
     def fetch_value(self, kind: type[T], statement: LiteralString, *parameters: Any) -> T:
+        """Run a statement that returns one value of this type, and return the value."""
         rows = self.fetch_rows(statement, *parameters, factory=scalar_row)
         value: T = rows[0]
         return value

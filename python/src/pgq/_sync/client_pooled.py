@@ -47,7 +47,7 @@ _UNDONE = frozenset(["40001", "40P01", "57P01", "57P02", "57P03"])
 
 
 class _Borrower(Client):
-    """A client on a connection of the pool, which logs notices itself."""
+    """A client on a pooled connection, whose notices `_adapt` already logs."""
 
     def fetch_rows(
         self,
@@ -60,13 +60,14 @@ class _Borrower(Client):
 
 
 class PooledClient(Client):
-    """A client with a pool of connections; each call is a transaction of its own.
+    """A client with its own connection pool; each call is a transaction of its own.
 
-    `connect` returns one; `transaction` joins calls. Calls that are safe to repeat are
-    repeated when the connection fails. Publishing goes through a circuit breaker.
+    `connect` returns such a client. `transaction` makes several calls one transaction. Calls
+    that are safe to repeat are repeated when the connection fails. Publishing goes through a
+    circuit breaker.
     """
 
-    #: How often consumers poll where nothing can notify them; None: notifications are tried.
+    #: How often consumers poll if the client cannot notify them; None to try notifications.
     poll_interval: timedelta | None = None
 
     def __init__(
@@ -96,7 +97,8 @@ class PooledClient(Client):
             min_size=1,
             max_size=pool_size,
             timeout=duration(timeout, "timeout").total_seconds(),
-            # The pool's pauses double for this long; then the next call connects again.
+            # Seconds during which the pool reconnects with growing pauses. After that, the next
+            # call connects again.
             reconnect_timeout=10,
             configure=self._adapt,
             check=_check,
@@ -114,7 +116,7 @@ class PooledClient(Client):
     def open(self, *, wait: bool = True) -> Self:
         """Connect, and raise the error if that fails; without `wait`, only begin to connect."""
         if wait:
-            # The pool would only raise a timeout, without the cause.
+            # Connect outside of the pool first: the pool raises a timeout without its cause.
             with self.connection() as conn:
                 # A pooler reports another process id than the server does.
                 cursor = conn.cursor(row_factory=scalar_row)
@@ -157,14 +159,19 @@ class PooledClient(Client):
         return conn
 
     def _adapt(self, conn: Conn) -> None:
-        """Log notices of a connection; do not prepare statements behind a pooler."""
+        """Set up a connection: log its notices; behind a pooler, prepare no statements."""
         conn.add_notice_handler(notice)
         if self._pooled and "prepare_threshold" not in self._options:
             conn.prepare_threshold = None
 
     @contextmanager
     def transaction(self) -> Iterator[Client]:
-        """Yield a client whose calls are one transaction."""
+        """Yield a client whose calls are one transaction.
+
+        >>> with client.transaction() as tx:
+        ...     tx.publish("orders", {"amount": 12})
+        ...     tx.publish("mails", {"text": "thank you"})
+        """
         with self._session() as conn, conn.transaction():
             borrower = _Borrower(
                 conn, types=self._payloads.types, serializer=self._payloads.serializer
@@ -196,7 +203,7 @@ class PooledClient(Client):
 
         :param topic: the name of the queue.
         :param filter: the messages to take; None for all.
-        :param config: the options; those given by name change it.
+        :param config: the options; `options` given by name override it.
 
         >>> for message in client.consume("orders", F.type == "refund"):
         ...     print(message.payload)
@@ -216,10 +223,18 @@ class PooledClient(Client):
         headers: dict[str, Any] | None = None,
         **options: Unpack[PublishOptions],
     ) -> Message:
-        """Publish a question and return the answer, or raise `RequestTimeout`.
+        """Publish a request and return the reply, or raise `RequestTimeout`.
 
-        The answer arrives in the queue `reply_to`. Without one the client creates a queue, and
-        drops it when it closes.
+        :param topic: the topic of the request; its consumer replies by `reply`.
+        :param payload: the payload of the request.
+        :param timeout: how long to wait for the reply; the request expires after this time.
+        :param reply_to: the queue that receives the reply. If None, the client creates a queue,
+            and drops it when the client is closed.
+        :param options: those of `publish`.
+
+        >>> reply = client.request("prices", {"article": 4711}, timeout="5s")
+        >>> reply.payload
+        {'price': 12}
         """
         timeout = duration(timeout, "timeout")
         correlation_id = uuid4().hex
@@ -251,8 +266,8 @@ class PooledClient(Client):
     def wait(self, message_id: int, *, timeout: Duration = timedelta(seconds=30)) -> Result:
         """Wait until a message is done or dead in every queue; return the last row of `result`.
 
-        A session that finishes, buries or cancels the message notifies this call. Raises
-        `RequestTimeout`.
+        Raises `RequestTimeout` after the timeout. A session that finishes, buries or cancels the
+        message notifies this call.
         """
         seconds = duration(timeout, "timeout").total_seconds()
         deadline = time.monotonic() + seconds
@@ -295,7 +310,7 @@ class PooledClient(Client):
             self._give(conn)
 
     def _take(self) -> Conn:
-        """Return the connection that was used last, if it is free, or else one of the pool.
+        """Return the connection that was used last if it is free, else one from the pool.
 
         Getting a connection from the pool adds 16 % to the client CPU of a call.
         """
@@ -379,15 +394,18 @@ def connect(
     serializer: str | None = None,
     **options: Any,
 ) -> PooledClient:
-    """Return a client with a pool of connections of its own; close it, or use it in a ``with``.
+    """Return a client with its own connection pool; close it, or use it in a ``with`` block.
 
     :param conninfo: a connection string of libpq; defaults come from the ``PG*`` variables.
-    :param pool_size: the most connections; one more listens.
+    :param pool_size: the most connections in the pool; one more connection listens.
     :param timeout: how long a call may wait for a connection.
     :param breaker: a circuit breaker to share, or one with other limits.
-    :param types: a type for each topic; payloads published there must have it.
+    :param types: a type for each topic; payloads published to the topic must have this type.
     :param serializer: the name of the serializer of payloads; None for plain JSON.
     :param options: more parameters of psycopg's ``connect``.
+
+    >>> with connect("postgresql://app@db/shop") as client:
+    ...     client.publish("orders", {"amount": 12})
     """
     client = PooledClient(
         conninfo,
@@ -414,6 +432,6 @@ def _may_repeat(error: BaseException, repeatable: bool) -> bool:
         return False
     if isinstance(error, psycopg.OperationalError) and error.sqlstate in _UNDONE:
         return True
-    # Without an answer of the server, the statement may have taken effect.
+    # Without an SQLSTATE the connection was lost, and the statement may have taken effect.
     lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
     return repeatable and lost and not isinstance(error, PoolTimeout)

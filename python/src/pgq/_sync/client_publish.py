@@ -53,17 +53,20 @@ class PublishMethods(Statements):
     ) -> int:
         """Publish one message and return its id.
 
-        :param topic: the topic; without a queue that receives it, `NoQueue` is raised.
-        :param payload: what JSON can hold; a dataclass or a model of pydantic is checked first.
-        :param headers: fields that filters test.
-        :param priority: higher ones are delivered first.
-        :param delay: how long from now the message is not delivered.
+        :param topic: the topic. `NoQueue` is raised if no queue receives it.
+        :param payload: a JSON value; a dataclass or a model of pydantic is checked first.
+        :param headers: scalar values that filters and lane keys read.
+        :param priority: from -1000 to 1000; higher numbers are delivered first.
+        :param delay: deliver the message after this time, not before.
         :param expires_in: after this time the message is not delivered any more.
-        :param recipient: for filters made by `addressed_to`; likewise `sender`.
-        :param reply_to: the queue that awaits an answer; `correlation_id` names the question.
-        :param group_key: messages with the same key are delivered one after the other.
-        :param dedup_key: a second message with the same key is dropped, within a queue's window.
-        :param serializer: the name of the serializer that writes the payload.
+        :param sender: a name that filters can test.
+        :param recipient: a name that filters can test; see ``pgq.addressed_to``.
+        :param reply_to: the topic that `reply` publishes to.
+        :param correlation_id: the id of the request, which the reply also has.
+        :param group_key: the ordering group: its messages are delivered one after the other.
+        :param dedup_key: a queue gets one message with this key within its dedup window. A queue
+            with `dedup` other than ``keep`` replaces or postpones the waiting message.
+        :param serializer: the name of the serializer that encodes the payload.
 
         >>> client.publish("orders", {"amount": 12}, headers={"type": "refund"}, delay="5m")
         1
@@ -107,9 +110,16 @@ class PublishMethods(Statements):
         dedup_keys: Iterable[str | None] | None = None,
         serializer: str | None = None,
     ) -> list[int]:
-        """Publish many messages of one topic, all or none; return their ids in this order.
+        """Publish many messages of one topic, all or none; return their ids in the same order.
 
-        `headers` are those of each message, or one dict for all.
+        :param payloads: one payload for each message.
+        :param headers: one dict for each message, or one dict for all.
+        :param dedup_keys: one dedup key, or None, for each message.
+
+        The other parameters are those of `publish`, and apply to all messages.
+
+        >>> client.publish_batch("orders", [{"amount": 12}, {"amount": 7}])
+        [1, 2]
         """
         check_texts(topic=topic, sender=sender, recipient=recipient, reply_to=reply_to)
         check_texts(correlation_id=correlation_id, group_key=group_key)
@@ -150,8 +160,13 @@ class PublishMethods(Statements):
     def publish_many(self, drafts: Iterable[Draft], *, chunk: int = 10_000) -> int:
         """Publish any number of messages by COPY, all or none; return how many.
 
-        The database routes them `chunk` at a time. COPY needs the right to insert into
-        ``pgq.message``.
+        COPY needs the right to insert into ``pgq.message``.
+
+        :param drafts: the messages.
+        :param chunk: how many messages one COPY sends.
+
+        >>> client.publish_many(Draft(topic="orders", payload=order) for order in orders)
+        2500
         """
         source = iter(drafts)
         common = trace.inject(None)
@@ -176,7 +191,11 @@ class PublishMethods(Statements):
         headers: dict[str, Any] | None = None,
         sender: str | None = None,
     ) -> int:
-        """Answer a message where its sender awaits it; return the id of the answer."""
+        """Publish a reply to the `reply_to` topic of a message; return the id of the reply.
+
+        :param message: the request, or its id.
+        :param payload: the payload of the reply.
+        """
         id = message if isinstance(message, int) else message.id
         payload, headers = self._payloads.prepared(None, payload, headers)
         return self.fetch_value(
@@ -215,11 +234,20 @@ class PublishMethods(Statements):
         expires_in: Duration | None = None,
         serializer: str | None = None,
     ) -> datetime | None:
-        """Publish a message at regular times, by `cron` or `every`; return the first of them.
+        """Publish a message at regular times; return the next run, or None if it is paused.
 
-        Whoever claims or maintains runs what is due, once. The same name again changes the
-        schedule; the same times go on. None if the schedule is paused. `missed` says what happens
-        to runs that nobody was there for: ``skip``, ``one`` for all of them, or ``all``.
+        Consumers that claim, and `maintain`, publish the due messages, each once. A second call
+        with the same name changes the schedule.
+
+        :param name: the name of the schedule.
+        :param topic: the topic to publish to.
+        :param cron: a cron expression (minute hour day month weekday), or ``@daily`` and the like.
+        :param every: an interval, instead of `cron`.
+        :param time_zone: the time zone of `cron`.
+        :param missed: what happens to missed runs: ``skip`` them, publish ``one`` message for all
+            of them, or ``all``.
+
+        >>> client.schedule("nightly", "reports", {"kind": "daily"}, cron="0 3 * * *")
         """
         check_texts(name=name, topic=topic, cron=cron, time_zone=time_zone, missed=missed)
         check_numbers(priority=priority)
@@ -247,13 +275,13 @@ class PublishMethods(Statements):
         return self.fetch_value(bool, sql.UNSCHEDULE, name)
 
     def pause_schedule(self, name: str) -> bool:
-        """Stop a schedule; False if it was paused already."""
+        """Pause a schedule; False if it was paused already."""
         return self.fetch_value(bool, sql.PAUSE_SCHEDULE, name)
 
     def resume_schedule(self, name: str) -> bool:
-        """Go on with a schedule; False if it was not paused."""
+        """Resume a schedule; False if it was not paused."""
         return self.fetch_value(bool, sql.RESUME_SCHEDULE, name)
 
     def schedules(self) -> list[Schedule]:
-        """Return the schedules, with their last and their next run."""
+        """Return the schedules, with their last and next runs."""
         return self.fetch_dicts(sql.SCHEDULES)

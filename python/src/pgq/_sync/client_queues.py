@@ -54,24 +54,24 @@ class QueueMethods(Statements):
         """Create a queue that receives the topic of its name.
 
         :param name: the name of the queue.
-        :param lane_keys: the header fields whose values sort messages into lanes.
-        :param lease: how long a claim holds its messages, unless the claim says otherwise.
+        :param lane_keys: the fields, at most four, whose values sort messages into lanes.
+        :param lease: the default lease duration: how long a claim holds its messages.
         :param max_attempts: how often a message is delivered before it becomes a dead letter.
         :param backoff: the delay before the first retry; it doubles with every attempt.
         :param max_backoff: the longest delay before a retry.
         :param retention: how long the log keeps messages at least.
         :param mode: ``archive`` stores messages and delivers none.
-        :param dedup_window: how long a dedup key keeps a second message away.
+        :param dedup_window: how long a dedup key is remembered.
         :param on_expiry: what happens to messages that expire undelivered.
-        :param set_size: the most messages of one ready row.
-        :param journal: what the audit log records.
-        :param on_dead: whether a dead letter holds its ordering group.
-        :param suggestions: whether a message's header ``route`` can name this queue.
-        :param max_leased: the most messages under way at a time.
-        :param rate: the most messages delivered in a time, such as ``100/min``, with a `burst`.
+        :param set_size: the most message ids in one row of ``pgq.ready``.
+        :param journal: which events the audit log records.
+        :param on_dead: ``block``: a dead letter holds its ordering group back.
+        :param suggestions: whether the header ``route`` of a message can name this queue.
+        :param max_leased: the most messages that are leased at a time.
+        :param rate: the most messages per unit of time, such as ``100/min``, with a `burst`.
         :param lane_max_leased: as `max_leased`, for each lane; likewise `lane_rate`, `lane_burst`.
         :param fair: whether the lanes take turns.
-        :param max_lease: the longest time that extensions can hold a message.
+        :param max_lease: how long a message can be held altogether, with all extensions.
         :param dedup: what happens to a waiting message when another one with its dedup key is
             published: ``keep`` it, ``replace`` it, or ``postpone`` it to the time of the new one.
         :return: False if the queue exists with the same policy.
@@ -140,7 +140,7 @@ class QueueMethods(Statements):
     ) -> None:
         """Change the given parts of a queue's policy; `create_queue` describes them.
 
-        ``lane_keys=[]`` removes the lanes, 0 or an empty rate a limit.
+        ``lane_keys=[]`` removes the lanes. 0 or an empty rate removes a limit.
 
         >>> client.alter_queue("orders", max_attempts=10, rate="")
         """
@@ -176,23 +176,23 @@ class QueueMethods(Statements):
         )
 
     def drop_queue(self, name: str, *, force: bool = False) -> bool:
-        """Drop a queue; one that still holds messages only by force."""
+        """Drop a queue. A queue that still holds messages is dropped only with `force`."""
         return self.fetch_value(bool, sql.DROP_QUEUE, name, force)
 
     def pause(self, name: str) -> bool:
-        """Stop delivery; False if it was stopped already."""
+        """Stop delivery from a queue; False if it was paused already."""
         return self.fetch_value(bool, sql.PAUSE, name)
 
     def resume(self, name: str) -> bool:
-        """Go on with delivery; False if the queue was not paused."""
+        """Resume delivery from a queue; False if it was not paused."""
         return self.fetch_value(bool, sql.RESUME, name)
 
     def queue_names(self) -> list[str]:
-        """Return the names of the queues that one may consume."""
+        """Return the names of the queues that the role may consume."""
         return self.fetch_rows(sql.QUEUE_NAMES, factory=scalar_row, repeatable=True)
 
     def queue_policy(self, name: str) -> dict[str, Any] | None:
-        """Return the policy of a queue; needs the right to read ``pgq.queue``."""
+        """Return the policy of a queue, or None; needs the right to read ``pgq.queue``."""
         rows = self.fetch_dicts(sql.QUEUE_POLICY, name)
         return rows[0] if rows else None
 
@@ -205,7 +205,17 @@ class QueueMethods(Statements):
         since: datetime | None = None,
         since_id: int | None = None,
     ) -> bool:
-        """Let a queue, made if new, receive the topics of a pattern; False if it does already."""
+        """Subscribe a queue to a topic pattern; False if the subscription exists.
+
+        :param subscriber: the name of the queue, which is created if it is missing.
+        :param pattern: words separated by dots: ``*`` is one word, ``#`` any number of words.
+        :param filter: the messages to receive; None for all.
+        :param since: also receive the messages that the log has from this time on.
+        :param since_id: also receive the messages that the log has from this id on.
+
+        >>> client.subscribe("billing", "orders.*", F.type == "paid")
+        True
+        """
         check_texts(subscriber=subscriber, pattern=pattern)
         wanted = self._filter(filter)
         return self.fetch_value(bool, sql.SUBSCRIBE, subscriber, pattern, wanted, since, since_id)
@@ -219,9 +229,9 @@ class QueueMethods(Statements):
         return self.fetch_value(int, sql.UNSUBSCRIBE_ALL, subscriber)
 
     def alter_subscription(self, subscriber: str, pattern: str, filter: Filter) -> None:
-        """Give a subscription another filter."""
+        """Change the filter of a subscription; None removes it."""
         self.fetch_rows(sql.ALTER_SUBSCRIPTION, subscriber, pattern, self._filter(filter))
 
     def subscriptions(self, subscriber: str | None = None) -> list[Subscription]:
-        """Return who is subscribed to what; of one queue, or of all."""
+        """Return the subscriptions of one queue, or of all queues."""
         return self.fetch_dicts(sql.SUBSCRIPTIONS, subscriber, subscriber)

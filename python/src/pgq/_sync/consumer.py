@@ -42,11 +42,11 @@ class _Work:
         self.lock = threading.Lock()
         self.pending = len(batch)
         self.begun: set[int] = set()
-        #: True: no worker begins another of its messages, because they are released.
+        #: True: the messages that no worker has begun are released, so none may begin one.
         self.closed = False
         self.done: list[Message] = []
         self.flushed = time.monotonic()
-        # Read once for a batch: reading it takes longer than calling a handler.
+        # Read once per batch: reading these settings takes longer than calling a handler.
         self.traced = trace.is_set_up()
         self.debugging = debugging()
 
@@ -59,7 +59,7 @@ class _Worker:
         self.work: _Work | None = None
         self.message: Message | None = None
         self.began = 0.0
-        #: True: its handler took too long. The message has failed; another worker took over.
+        #: True: the handler took too long. Its message has failed; another worker took over.
         self.replaced = False
 
 
@@ -72,22 +72,28 @@ class Consumer:
 
     When the handler returns, its message is acknowledged. When it raises, the message is retried by
     the queue's policy, and no other message is affected. `Retry` chooses the delay; `Reject` makes
-    the message a dead letter. The lease is extended while a handler runs. A handler that takes
-    longer than `handler_timeout` fails: its message is retried, and the messages of the batch that
-    no worker has begun are released. A task is then cancelled. A thread cannot be cancelled: its
-    result is ignored.
+    the message a dead letter. The lease is extended while a handler runs.
+
+    A handler that takes longer than `handler_timeout` fails. Its message is retried, and the
+    messages of the batch that no worker has begun are released. A task is then cancelled. A thread
+    cannot be cancelled: its result is ignored.
 
     `run` consumes until `stop` or, in the main thread, until SIGTERM or SIGINT. Running handlers
-    may finish; messages that no worker has begun are released. As a context manager it consumes in
-    the background while the block runs. A consumer ends if its queue is missing or its filter is
-    wrong: `start` raises the error if it occurs at once; later it is logged, kept in `error`, and
-    raised by `wait` and `close`.
+    may finish; messages that no worker has begun are released. As a context manager the consumer
+    works in the background while the block runs.
+
+    A consumer ends if its queue is missing or its filter is wrong. `start` raises an error that
+    occurs at once. A later error is logged, kept in `error`, and raised by `wait` and `close`.
 
     :param client: the result of `connect`.
     :param topic: the name of the queue.
     :param handler: is called with each message. A coroutine function is awaited. A plain function
         is called in a thread; if it returns an awaitable, that is awaited.
-    :param config: the options; those given by name change it.
+    :param config: the options; `options` given by name override it.
+
+    >>> def handle(message):
+    ...     print(message.payload)
+    >>> Consumer(client, "orders", handle, concurrency=4).run()
     """
 
     def __init__(
@@ -123,7 +129,10 @@ class Consumer:
         self._closed = False
 
     def run(self, *, signals: bool = True) -> None:
-        """Consume until stopped."""
+        """Consume until `stop`, or until SIGTERM or SIGINT; raise the error that ended it.
+
+        :param signals: False leaves the signal handlers as they are.
+        """
         with on_signals(self.stop, signals):
             self.start()
             try:
@@ -134,7 +143,7 @@ class Consumer:
     def start(self) -> Self:
         """Begin to consume in the background; raise an error that makes that impossible.
 
-        Returns after the first claim, or when the database does not answer.
+        Returns after the first claim, after a transient error, or after five seconds.
         """
         if self._running is not None:
             return self
@@ -143,14 +152,14 @@ class Consumer:
         self._source.tried.wait(_START_SECONDS)
         if self.error is not None:
             try:
-                self.close()  # raises it
+                self.close()  # raises the error
             finally:
-                self._running = None  # once is enough
+                self._running = None  # a later `wait` or `close` does not raise it again
         return self
 
     @property
     def running(self) -> bool:
-        """Whether it consumes."""
+        """Whether the consumer runs."""
         return self._running is not None and self.error is None and not self._running.done
 
     def wait(self) -> None:
@@ -211,10 +220,10 @@ class Consumer:
     ) -> None:
         self.close()
 
-    # How
+    # Implementation
 
     def _begin(self) -> None:
-        """Begin to claim; with one worker, also to handle."""
+        """Start the task that claims; with a concurrency of 1, it also calls the handler."""
         worker = _Worker()
         if self.config.concurrency == 1:
             self._workers = [worker]
@@ -222,8 +231,8 @@ class Consumer:
             f"pgq-consumer-{self.topic}", partial(self._consume, worker)
         )
 
-    def _employ(self, number: int) -> _Worker:
-        """Begin to handle claimed messages, in a new worker."""
+    def _start_worker(self, number: int) -> _Worker:
+        """Start a worker, which handles claimed messages."""
         worker = _Worker()
         worker.task = Task(f"pgq-worker-{self.topic}-{number}", partial(self._work, worker))
         return worker
@@ -257,7 +266,7 @@ class Consumer:
             )
         self.stop()
 
-    # One after the other
+    # One worker
 
     def _consume_alone(self, worker: _Worker) -> None:
         done: Batch | None = None
@@ -267,7 +276,7 @@ class Consumer:
             done = self._handle_all(worker, batch)
 
     def _handle_all(self, worker: _Worker, batch: Batch) -> Batch | None:
-        """Return the batch if all of it is handled, so that the next claim can acknowledge it."""
+        """Handle a batch; return it if all succeeded, so that the next claim acknowledges it."""
         work = _Work(batch)
         stopping = self._source.stopping
         whole = False
@@ -289,10 +298,10 @@ class Consumer:
                 self._finish(work)
         return batch if whole else None
 
-    # Side by side
+    # Several workers
 
     def _consume_together(self) -> None:
-        self._workers = [self._employ(number) for number in range(self.config.concurrency)]
+        self._workers = [self._start_worker(number) for number in range(self.config.concurrency)]
         try:
             try:
                 while batch := self._source.fetch():
@@ -303,7 +312,7 @@ class Consumer:
                 for _ in self._workers:
                     self._queue.put(None)
             for index in range(self.config.concurrency):
-                # Read in every round: a worker may be replaced meanwhile.
+                # Read the task again in every round: the worker may have been replaced.
                 while (task := self._workers[index].task) is not None and not task.join(0.2):
                     pass
         except BaseException:
@@ -351,6 +360,7 @@ class Consumer:
             return not work.closed
 
     def _note(self, work: _Work, message: Message, handled: bool) -> None:
+        """Record the end of a handler; acknowledge if the batch is done or `ack_delay` is over."""
         with work.lock:
             work.pending -= 1
             if handled:
@@ -364,12 +374,12 @@ class Consumer:
         elif late:
             self._flush(work)
 
-    # Each
+    # One message
 
     def _handle(self, worker: _Worker, work: _Work, message: Message) -> bool:
-        """Call the handler; return whether the message only needs its ack."""
+        """Call the handler; return whether it succeeded, so that the message needs an ack."""
         began = time.monotonic()
-        # In this order: a thread that sees the message must see when it began.
+        # Set `began` before `message`: the watcher thread reads `message` first.
         worker.began = began
         worker.work = work
         worker.message = message
@@ -426,11 +436,11 @@ class Consumer:
     # Handlers that take too long
 
     def _watch(self) -> None:
-        """Check for handlers that take too long, until the consumer ends."""
+        """Start the task that checks for handlers that take too long."""
         if self._watcher is None and self._limit is not None:
-            self._watcher = Task(f"pgq-watcher-{self.topic}", self._look_after)
+            self._watcher = Task(f"pgq-watcher-{self.topic}", self._check_handlers)
 
-    def _look_after(self) -> None:
+    def _check_handlers(self) -> None:
         limit = self._limit or 0.0
         while not self._over.wait(min(max(limit / 10, 0.02), 5.0)):
             for index, worker in enumerate(self._workers):
@@ -453,7 +463,7 @@ class Consumer:
             if message is None or work is None or task is None:
                 return
             if time.monotonic() - worker.began <= limit:
-                return  # it handles another message by now
+                return  # the worker already handles another message
             worker.replaced = True
         stack = task.stack
         task.abandon()
@@ -470,9 +480,10 @@ class Consumer:
                 self._begin()
         else:
             self._note(work, message, False)
-            self._workers[index] = self._employ(index)
+            self._workers[index] = self._start_worker(index)
 
     def _flush(self, work: _Work) -> None:
+        """Acknowledge the handled messages of a batch."""
         with work.lock:
             done, work.done = work.done, []
             work.flushed = time.monotonic()

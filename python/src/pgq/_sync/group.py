@@ -1,6 +1,6 @@
 # Written by unasync.py from _async/group.py: change that one.
 
-"""A consumer group: several handlers behind one consumer; one of them gets each message."""
+"""A consumer group: several handlers behind one consumer; each message goes to one of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ConsumerGroup"]
 
 
 class _Member:
-    """A handler, and what it accepts."""
+    """A handler, and the filters for the messages that it accepts."""
 
     def __init__(
         self,
@@ -39,21 +39,27 @@ class _Member:
         self._where = where
 
     def accepts(self, message: Message) -> bool:
-        """Whether the handler wants the message."""
+        """Whether the message passes the filters of the handler."""
         return self._test(message) and (self._where is None or self._where(message))
 
 
 class ConsumerGroup:
     """Several handlers with filters of their own behind one consumer.
 
-    Each message goes to one member that accepts it: of several, to the one that was called least
-    recently. A message that no member accepts is released after `refused_delay`, without counting
-    the attempt. The database evaluates the option `filter`; the client evaluates the filters of
-    members. Members can be added and removed at any time.
+    Each message goes to one member that accepts it. If several members accept it, the one that was
+    called least recently gets it. A message that no member accepts is released without counting
+    the attempt, and delivered again after `refused_delay`. The database evaluates the option
+    `filter`; the client evaluates the filters of members. Members can be added and removed at any
+    time.
 
-    :param client: from `connect`.
+    :param client: the result of `connect`.
     :param topic: the name of the queue.
-    :param config: the options of the consumer; those given by name change it.
+    :param config: the options of the consumer; `options` given by name override it.
+
+    >>> group = ConsumerGroup(client, "orders")
+    >>> group.add("refunds", handle_refund, F.type == "refund")
+    >>> group.add("others", handle_order, F.type != "refund")
+    >>> group.run()
     """
 
     def __init__(
@@ -69,7 +75,7 @@ class ConsumerGroup:
         given = ConsumerConfig.of(config, **options)
         self._where = given.where
         given = ConsumerConfig.of(given, where=self._is_accepted)
-        #: Claims, and calls the members.
+        #: The consumer that claims messages and calls the members.
         self.consumer = Consumer(client, topic, self._dispatch, given)
 
     def add(
@@ -82,9 +88,9 @@ class ConsumerGroup:
     ) -> None:
         """Add a member.
 
-        :param member_id: its name; a group has each name once.
+        :param member_id: the name of the member, unique in the group.
         :param handler: is called with the messages of the member.
-        :param filter: the messages it accepts, evaluated in the client; None for all.
+        :param filter: the messages that the member accepts, tested in the client; None for all.
         :param where: a function that must return True as well.
         """
         member = _Member(handler, filter, where)
@@ -117,7 +123,7 @@ class ConsumerGroup:
         return self.consumer.error
 
     def run(self, *, signals: bool = True) -> None:
-        """Consume until stopped."""
+        """Consume until `stop`, or until SIGTERM or SIGINT; raise the error that ended it."""
         self.consumer.run(signals=signals)
 
     def start(self) -> Self:
@@ -164,7 +170,7 @@ class ConsumerGroup:
             (name, member) for name, member in self._members.items() if member.accepts(message)
         ]
         if not accepting:
-            # The member that accepted it was removed meanwhile.
+            # The member that accepted the message was removed meanwhile.
             raise Retry("no member accepts the message", delay=self.consumer.config.refused_delay)
         with self._lock:
             self._turn += 1

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 __all__ = ["RESULTS", "Listener"]
 
-#: The channel of those who wait for the end of a message; the payload is its id.
+#: The channel that announces the end of a message to `wait`; the payload is the message id.
 RESULTS = "pgq_result"
 
-# How long to wait for a test notification; through a pooler that shares sessions none comes.
+# How long to wait for the test notification. A pooler that shares sessions delivers none.
 _PROOF_SECONDS = 3.0
 
 
 class Listener:
-    """Listens to the channels of queues and wakes consumers that sleep.
+    """Listens to the channels of queues and wakes sleeping consumers.
 
-    It has a channel of its own. A notification there tests whether any arrive: a pooler in
-    transaction mode accepts LISTEN and delivers nothing. Later ones say that consumers have joined,
-    while the connection waits.
+    The listener also has a channel of its own. The first notification on it is a test: a pooler in
+    transaction mode accepts LISTEN and delivers nothing. Later notifications on it wake the
+    connection when a consumer has joined, so that it listens to the new channel.
     """
 
     def __init__(self, client: PooledClient) -> None:
@@ -51,7 +51,7 @@ class Listener:
         self._task: Task | None = None
 
     def hears(self, channel: str) -> bool:
-        """Whether notifications of the channel arrive at the moment."""
+        """Whether notifications of the channel arrive now."""
         with self._lock:
             return self._state == "up" and channel in self._heard
 
@@ -61,7 +61,7 @@ class Listener:
         return self._state == "impossible"
 
     def join(self, channel: str, event: Event, payload: str = "") -> None:
-        """Set the event when the channel is heard, and from then on by each notification."""
+        """Set the event when LISTEN takes effect, and then at each notification."""
         with self._lock:
             self._sleepers.setdefault((channel, payload), set()).add(event)
             over = self.impossible or self._stopping.is_set()
@@ -72,7 +72,7 @@ class Listener:
             self._client.fetch_rows(sql.NOTIFY, self._own)
 
     def leave(self, channel: str, event: Event, payload: str = "") -> None:
-        """Stop setting the event. The next notification, of whatever channel, ends listening."""
+        """Stop setting the event. UNLISTEN follows after the next notification of any channel."""
         with self._lock:
             events = self._sleepers.get((channel, payload), set())
             events.discard(event)
@@ -136,7 +136,7 @@ class Listener:
                 if left <= 0:
                     self._give_up("a pooler seems to share sessions between transactions")
                     return
-                # One, and all that have come with it.
+                # Take one notification, and all that arrived with it.
                 for heard in conn.notifies(timeout=min(left, NOTIFY_SECONDS), stop_after=1):
                     if heard.channel != self._own:
                         self._wake(heard.channel, heard.payload)
@@ -148,7 +148,7 @@ class Listener:
             conn.close()
 
     def _follow(self, conn: Connection[Any]) -> None:
-        """Listen to the channels that somebody waits for, and to no others."""
+        """Run LISTEN and UNLISTEN, so that exactly the channels of sleepers are heard."""
         with self._lock:
             wanted = {self._own, *(channel for channel, _ in self._sleepers)}
             new, old = wanted - self._heard, self._heard - wanted
@@ -163,7 +163,7 @@ class Listener:
             )
             with self._lock:
                 self._heard |= new
-            # What came before has to be looked for.
+            # Notifications before LISTEN were missed: wake the consumers, so that they claim.
             self._wake_all(new)
 
     def _up(self) -> None:

@@ -42,10 +42,14 @@ class Publisher:
     and so does `publish` when `capacity` messages wait. Messages that the database refuses are
     removed: the next call raises `PublishFailed`, which contains them.
 
-    :param client: from `connect`.
+    :param client: the result of `connect`.
     :param size: how many messages are published together.
-    :param delay: how long the first of them waits for the others.
-    :param capacity: how many may wait while the database cannot be reached.
+    :param delay: how long the first message of a batch waits for the others.
+    :param capacity: how many messages may wait while the database cannot be reached.
+
+    >>> with Publisher(client) as publisher:
+    ...     for order in orders:
+    ...         publisher.publish("orders", order)
     """
 
     #: A message may not be published yet when `publish` returns.
@@ -98,7 +102,10 @@ class Publisher:
         dedup_key: str | None = None,
         serializer: str | None = None,
     ) -> None:
-        """Add a message; publish all that wait if they are enough."""
+        """Add a message; publish the waiting messages if there are `size` of them.
+
+        The parameters are those of `Client.publish`.
+        """
         check_headers(headers)
         payload, headers = self._client.payloads.prepared(topic, payload, headers, serializer)
         draft = Draft(
@@ -120,14 +127,14 @@ class Publisher:
         with self._guard:
             full = self.waiting >= self._capacity
         if full:
-            self.flush()  # raises the error that keeps them waiting
+            self.flush()  # raises the error if the database cannot be reached
         with self._guard:
             if self._closed.is_set():
                 raise RuntimeError("the publisher is closed")
             if not self._waiting:
                 self._since = time.monotonic()
             self._waiting.append(draft)
-            # Try once for each `size` messages: after an error not again with every message.
+            # Flush at each multiple of `size`: after an error, do not try with every message.
             enough = len(self._waiting) % self._size == 0
             if self._timer is None:
                 self._timer = Task("pgq-publisher", self._run)
@@ -136,7 +143,7 @@ class Publisher:
             self._try()
 
     def publish_now(self, topic: str, payload: Any, **options: Any) -> int:
-        """Publish a message now, before those that wait, and return its id."""
+        """Publish a message now, before the waiting messages, and return its id."""
         return self._client.publish(topic, payload, **options)
 
     @property
@@ -145,13 +152,13 @@ class Publisher:
         return len(self._waiting) + self._in_flight
 
     def flush(self) -> int:
-        """Publish all that wait; return how many, or raise why not."""
+        """Publish all waiting messages; return how many, or raise the error."""
         count = self._flush()
         self._surface()
         return count
 
     def close(self) -> None:
-        """Publish all that wait, and end; raise if that is impossible."""
+        """Publish all waiting messages and close the publisher; raise the error if that fails."""
         with self._guard:
             self._closed.set()
             self._started.set()
@@ -184,6 +191,7 @@ class Publisher:
             )
 
     def _surface(self) -> None:
+        """Raise `PublishFailed` if messages were refused since the last call."""
         with self._guard:
             drafts, self._refused = self._refused, []
             why, self._why = self._why, None
@@ -224,7 +232,7 @@ class Publisher:
             return len(drafts)
 
     def _send_apart(self, drafts: list[Draft]) -> int:
-        """Publish one by one what was refused as a batch; remove what is done from the list."""
+        """Publish the messages of a refused batch one by one; remove each from the list."""
         count = 0
         while drafts:
             try:
@@ -268,7 +276,7 @@ class Publisher:
             self._send_together(drafts)
 
     def _send_together(self, drafts: list[Draft]) -> None:
-        """Publish in one transaction, with a statement for each topic and set of options."""
+        """Publish in one transaction, with one statement per topic and set of options."""
         groups: dict[tuple[Any, ...], list[Draft]] = {}
         for draft in drafts:
             groups.setdefault(common_options(draft), []).append(draft)
@@ -278,7 +286,7 @@ class Publisher:
 
 
 def publish_together(client: Client, group: list[Draft]) -> list[int]:
-    """Publish messages that only differ in payload, headers and key; return their ids."""
+    """Publish messages that differ only in payload, headers and dedup key; return their ids."""
     first = group[0]
     return client.publish_batch(
         first.topic,

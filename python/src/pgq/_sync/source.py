@@ -51,7 +51,7 @@ class Source:
         self.topic = topic
         self.config = config
         self.stopping = Event()
-        #: Set after the first claim, or when that has to wait for the database.
+        #: Set after the first claim, or after a transient error.
         self.tried = Event()
         #: Called with a batch whose lease the queue does not extend any more, and the error.
         self.overdue: Callable[[Batch, str], None] | None = None
@@ -61,8 +61,10 @@ class Source:
         self._woken = Event()
         self._channel: str | None = None
         self._registered = False
+        # Batches claimed in a row, and empty claims or wake-ups in a row that came too early.
         self._streak = 0
         self._hasty = 0
+        # The clock of the server minus ours, in seconds; None before the first claim.
         self._offset: float | None = None
         self._lock = threading.Lock()
         self._held: dict[Batch, float] = {}
@@ -82,7 +84,7 @@ class Source:
     ) -> Batch | None:
         """Return the next batch; None after `stop`, after the timeout, or if drained.
 
-        The messages left in `done` are acknowledged, by the first claim or by a call of their own.
+        The messages left in `done` are acknowledged by the first claim, or by a separate call.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._offset is None:
@@ -119,7 +121,7 @@ class Source:
                 return batch
             self._streak = 0
             if batch.refused:
-                continue  # there may be matches after them
+                continue  # messages after the refused ones may match
             if self.config.drain:
                 if self._is_drained():
                     return None
@@ -146,7 +148,7 @@ class Source:
         self._woken.set()
 
     def close(self) -> None:
-        """Stop; release the batches that are held, and remove the registration of this consumer."""
+        """Stop; release the batches that are held, and remove this consumer's registration."""
         self.stop()
         self._closed.set()
         for batch in self.held():
@@ -169,7 +171,7 @@ class Source:
     def retry_until_stopped(
         self, what: str, function: Callable[..., T], *arguments: Any
     ) -> T | None:
-        """Call a function, and again after transient errors; None if stopped meanwhile."""
+        """Call a function, and again after each transient error; return None if stopped."""
         try:
             return function(*arguments)
         except psycopg.Error as error:
@@ -207,11 +209,15 @@ class Source:
             self._maintainer = Task("pgq-maintainer", self._maintain)
 
     def _claim_after(self, done: Batch, n: int) -> Batch | None:
-        """Acknowledge and claim by one call; if that fails, only acknowledge and return None."""
+        """Acknowledge a batch and claim the next in one call.
+
+        If that fails, acknowledge in a separate call; after a stale lease or a transient error,
+        return None.
+        """
         try:
             return self._claim(n, done)
         except BaseException as error:
-            self.settle(done.ack)  # which logs a stale lease
+            self.settle(done.ack)  # logs a stale lease
             done.finish()
             if isinstance(error, LeaseLost) or is_transient(error):
                 return None
@@ -233,14 +239,14 @@ class Source:
     def _is_drained(self) -> bool:
         """Whether nothing is ready. A claim alone may miss rows that another claim has locked."""
         self._hasty += 1
-        looking = self.client.peek, self.topic, self.config.filter, 1
-        if self._hasty > 20 or not self.retry_until_stopped("looking", *looking):
+        peek = self.client.peek, self.topic, self.config.filter, 1
+        if self._hasty > 20 or not self.retry_until_stopped("looking", *peek):
             return True
         self.stopping.wait(0.01 * self._hasty)
         return False
 
     def _busy(self) -> None:
-        """Record that there is work: while there is, no notification is needed."""
+        """Count a batch; after two in a row, stop being notified: a busy consumer only claims."""
         self._streak += 1
         if self._registered and self._streak == 2:
             self._registered = False
@@ -255,7 +261,7 @@ class Source:
                 return
             wanted = found.total_seconds()
             if wanted <= 0:
-                # One or two early wake-ups are normal; a paused queue may cause many.
+                # Some early wake-ups are normal; a paused queue may cause many.
                 self._hasty += 1
                 if self._hasty <= 4:
                     return
@@ -284,7 +290,7 @@ class Source:
         return timedelta(0)
 
     def _hear(self, channel: str) -> None:
-        """Listen to the channel of the queue; one that was created again has another."""
+        """Listen to a channel; a queue that was dropped and created again has a new one."""
         if self._channel is not None:
             self.client.listener.leave(self._channel, self._woken)
         self._channel = channel
@@ -314,7 +320,7 @@ class Source:
             return list(self._held)
 
     def _left(self, batch: Batch) -> float:
-        """Return how long the lease lasts, in seconds, by the clock of the server."""
+        """Return the remaining seconds of the lease, by the clock of the server."""
         if self.config.lease is not None:
             return self.config.lease.total_seconds()
         if batch.lease_until is None:
@@ -362,15 +368,15 @@ class Source:
                     self._held[batch] = time.monotonic() + self._left(batch) / 3
 
     def _maintain(self) -> None:
-        """Call maintain() about once a minute, also while there are no messages."""
+        """Call maintain() about once a minute, also while the queue is empty."""
         while not self._closed.wait(_LONGEST_TICK):
             if not is_due(self.client.conninfo):
                 continue
             try:
                 self.client.maintain()
             except psycopg.Error as error:
-                said = reason(error)
-                log("DEBUG", "upkeep_failed", "maintain: %s", said, sqlstate=error.sqlstate)
+                text = reason(error)
+                log("DEBUG", "upkeep_failed", "maintain: %s", text, sqlstate=error.sqlstate)
 
     # Ending
 

@@ -21,10 +21,10 @@ __all__ = ["Stream"]
 class Stream:
     """Messages one by one; each is acknowledged when you ask for the next.
 
-    Use it in a ``with`` block if the loop may be left early. Without an exception the current
-    message is then acknowledged; with one it is refused with the error. The messages after it are
-    released without counting the attempt. Without such a block, leaving the loop early refuses the
-    current message.
+    If the loop may be left early, use the stream in a ``with`` block. If the block ends without an
+    exception, the current message is acknowledged; if it raises, the current message is refused
+    with the error. The messages after it are released without counting the attempt. Without a
+    ``with`` block, leaving the loop early refuses the current message.
     """
 
     def __init__(self, source: Source) -> None:
@@ -53,7 +53,7 @@ class Stream:
                     if time.monotonic() - self._flushed > delay:
                         self._flush()
                 if len(self._done) == len(batch.left):
-                    self._source.drop(batch)  # the next claim acknowledges it
+                    self._source.drop(batch)  # the next claim acknowledges the batch
                 else:
                     self._finish()
         finally:
@@ -68,7 +68,10 @@ class Stream:
     def nack(
         self, *, delay: Duration | None = None, error: str | None = None, details: Any = None
     ) -> None:
-        """Refuse the current message: it is retried, or becomes a dead letter."""
+        """Refuse the current message: it is retried, or becomes a dead letter.
+
+        :param delay: the delay before the retry; None for the queue's backoff.
+        """
         batch, message = self._in_hand()
         self._source.settle(batch.nack, message, delay=delay, error=error, details=details)
 
@@ -83,11 +86,11 @@ class Stream:
         self._source.settle(batch.release, message, delay=delay)
 
     def stop(self) -> None:
-        """End the loop after the current message; release those after it."""
+        """End the loop after the current message; the messages after it are released."""
         self._source.stop()
 
     def close(self) -> None:
-        """End, and release the messages that are left."""
+        """End the stream; release the messages that are left, including the current one."""
         self._end(None)
 
     def __enter__(self) -> Self:
@@ -106,6 +109,7 @@ class Stream:
         self._end(f"{type(exc).__name__}: {exc}" if isinstance(exc, Exception) else None)
 
     def _in_hand(self) -> tuple[Batch, Message]:
+        """Return the batch and the current message, which the caller now ends."""
         if self._batch is None or self._current is None:
             raise RuntimeError("no message is in hand")
         message, self._current = self._current, None

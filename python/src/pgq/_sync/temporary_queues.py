@@ -22,15 +22,18 @@ if TYPE_CHECKING:
 
 __all__ = ["TemporaryQueues"]
 
-# pgq.maintain() knows both names: it drops such queues when their ownership is over.
+# pgq.maintain() finds temporary queues by both names, and drops those whose owner has ended.
 _PREFIX = "temporary."
 _CONSUMER = "owner"
-# The owner of a queue renews its ownership; after this time without renewal it has ended.
+# An owner renews its ownership; after this time without renewal the ownership has ended.
 _TIMEOUT = timedelta(seconds=60)
 
 
 class TemporaryQueues:
-    """Creates queues, renews their ownership, and drops them; of the dead maintenance does."""
+    """Creates queues, renews their ownership, and drops them.
+
+    Maintenance drops the queues of processes that were killed.
+    """
 
     def __init__(self, client: PooledClient) -> None:
         self._client = client
@@ -45,7 +48,7 @@ class TemporaryQueues:
         name = f"{_PREFIX}{subscriber}.{uuid4().hex[:12]}"
         with self._lock:
             with self._client.transaction() as tx:
-                # In one transaction: no process sees the queue before it has an owner.
+                # One transaction, so that no process sees the queue without an owner.
                 tx.subscribe(name, pattern, filter)
                 tx.stream_begin(name, _CONSUMER, self._owner, _TIMEOUT)
             self._names.add(name)
@@ -54,7 +57,7 @@ class TemporaryQueues:
         return name
 
     def drop(self, name: str) -> None:
-        """Drop a queue with all that it holds."""
+        """Drop a queue with its messages."""
         with self._lock:
             self._names.discard(name)
             with suppress(QueueNotFound):

@@ -34,18 +34,20 @@ class Publishes(Protocol):
 
     @property
     def publish(self) -> Callable[..., Any]:
-        """Take a topic, a payload and, as keywords, more of what `Draft` has."""
+        """Take a topic, a payload and, as keywords, other fields of `Draft`."""
         ...
 
 
 class Fallback:
-    """Publishes to a transport, and calls a fallback when that is not possible now.
+    """Publishes to a transport, and calls a fallback if that fails with a transient error.
 
     The fallback is called with the message and the error: a transient error of the transport, or
     `CircuitOpen`. Permanent errors (no such queue, wrong headers) are raised: a fallback would not
     cure them.
 
-    :param breaker: for a transport that has none of its own; a client has one.
+    :param transport: an object with a method `publish`.
+    :param fallback: is called as ``fallback(draft, error)``.
+    :param breaker: a circuit breaker for a transport without its own; a client has one.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Fallback:
     def publish(
         self, topic: str, payload: Any, *, headers: dict[str, Any] | None = None, **options: Any
     ) -> Any:
-        """Publish a message; return what the transport or the fallback returns."""
+        """Publish a message; return the result of the transport or of the fallback."""
         guard = nullcontext() if self._breaker is None else self._breaker.guard(_is_failure)
         try:
             with guard:
@@ -85,7 +87,7 @@ class Transport:
         self._publisher: Publisher | None = None
 
     def connect(self, *, wait: bool = True) -> Self:
-        """Connect, or begin to."""
+        """Connect; without `wait`, only begin to connect."""
         self.client.open(wait=wait)
         if self.config.enable_batching:
             self._publisher = Publisher(
@@ -98,7 +100,7 @@ class Transport:
         return self.client.connected()
 
     def disconnect(self) -> None:
-        """Publish what waits, and close all connections."""
+        """Publish waiting messages, and close all connections."""
         try:
             if self._publisher is not None:
                 self._publisher.close()
@@ -117,7 +119,7 @@ class Transport:
         self.disconnect()
 
     def create_queue(self, name: str, **options: Unpack[QueuePolicy]) -> bool:
-        """Create a queue with the policy of the configuration."""
+        """Create a queue with the policy of the configuration; `options` override it."""
         return self.client.create_queue(name, **self.config.policy() | options)
 
     def publish(
@@ -130,7 +132,7 @@ class Transport:
         delay: timedelta | None = None,
         **options: Any,
     ) -> int | None:
-        """Publish now and return the id, or with batching soon and return None."""
+        """Publish a message and return its id; with batching, publish later and return None."""
         options |= self._options(priority, delay)
         if self._publisher is None:
             return self.client.publish(topic, payload, headers=headers, **options)
@@ -147,7 +149,7 @@ class Transport:
         delay: timedelta | None = None,
         **options: Any,
     ) -> int:
-        """Publish now, before what waits in the batch, and return the id."""
+        """Publish a message now, before the waiting messages, and return its id."""
         options |= self._options(priority, delay)
         return self.client.publish(topic, payload, headers=headers, **options)
 
@@ -159,17 +161,17 @@ class Transport:
 
     @property
     def batches(self) -> bool:
-        """Whether messages are collected, and published together."""
+        """Whether messages are collected and published in batches."""
         return self._publisher is not None
 
     @property
     def published(self) -> int:
-        """How many messages were published together with others."""
+        """How many messages were published in batches."""
         return 0 if self._publisher is None else self._publisher.published
 
     @property
     def refused(self) -> int:
-        """How many of those the database has refused."""
+        """How many messages of batches the database has refused."""
         return 0 if self._publisher is None else self._publisher.refused
 
     @property
@@ -178,11 +180,11 @@ class Transport:
         return 0 if self._publisher is None else self._publisher.waiting
 
     def flush(self) -> int:
-        """Publish what waits; return how many."""
+        """Publish waiting messages; return how many."""
         return 0 if self._publisher is None else self._publisher.flush()
 
     def retrieve(self, topic: str, filter: Filter = None, n: int | None = None) -> Batch:
-        """Claim up to n messages, or as many as the configuration allows."""
+        """Claim up to n messages; None for the `retrieval_limit` of the configuration."""
         self._check(filter)
         most = self.config.retrieval_limit if n is None else n
         return self.client.claim(topic, filter, most)
@@ -194,7 +196,7 @@ class Transport:
         filter: Filter = None,
         **options: Unpack[StreamOptions],
     ) -> Consumer:
-        """Return a consumer that claims as many as the configuration allows."""
+        """Return a consumer; its default batch size is the configured `retrieval_limit`."""
         self._check(filter)
         options.setdefault("batch_size", self.config.retrieval_limit)
         return Consumer(self.client, topic, handler, filter=filter, **options)

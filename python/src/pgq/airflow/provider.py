@@ -1,4 +1,4 @@
-"""What Airflow reads about this package: the message queue ``scheme="pgq"``."""
+"""The provider that Airflow loads: the message queue ``scheme="pgq"``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PgqMessageQueueProvider(BaseMessageQueueProvider):
     scheme = "pgq"
 
     def trigger_class(self) -> type[Any]:
-        """Return the trigger, which has the parameters."""
+        """Return the class of the trigger."""
         from pgq.airflow.trigger import PgqTrigger
 
         return PgqTrigger

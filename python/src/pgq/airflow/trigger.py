@@ -28,19 +28,22 @@ _IDLE = timedelta(seconds=60)
 class PgqTrigger(BaseEventTrigger):
     """Fires an event for each batch of messages that match a filter.
 
-    Messages that do not match stay for the triggers of other assets: one queue serves many.
-    With Airflow 3.3 or later the triggerer says when an event is in its database, and only then are
-    the messages acknowledged; what is not recorded comes again when the lease has ended. Before
-    3.3, or in a task that defers, they are acknowledged `settle` seconds after the event.
+    Messages that do not match stay in the queue for the triggers of other assets. With Airflow 3.3
+    or later, the triggerer reports that an event is in its database, and only then are the messages
+    acknowledged. If an event is not recorded, its messages are delivered again when the lease has
+    expired. Before 3.3, or in a task that defers, the messages are acknowledged `settle` seconds
+    after the event.
 
-    :param topic: the queue.
-    :param filter: which messages; all if there is none.
+    :param topic: the name of the queue.
+    :param filter: the messages to claim; None for all.
     :param n: the most messages of one event.
-    :param conn_id: a connection of Airflow; else ``PGQ_DSN`` or the variables of libpq count.
-    :param lease: seconds until messages come again whose event was not recorded; longer than
-        Airflow's ``shared_stream_ack_timeout``.
-    :param poll_interval: seconds between two looks where notifications cannot be had.
-    :param settle: see above.
+    :param conn_id: a connection of Airflow; if None, ``PGQ_DSN`` or the ``PG*`` variables of libpq.
+    :param lease: the lease duration in seconds: messages whose event was not recorded are delivered
+        again after this time. Must be longer than Airflow's ``shared_stream_ack_timeout``.
+    :param poll_interval: the most seconds between two claims; a notification ends the wait earlier.
+    :param settle: seconds from an event to its acknowledgement, where Airflow reports nothing.
+
+    >>> PgqTrigger(topic="orders", filter={"type": "paid"}, n=10)
     """
 
     def __init__(
@@ -66,16 +69,16 @@ class PgqTrigger(BaseEventTrigger):
         }
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return how to make this trigger again."""
+        """Return the class and the arguments, from which Airflow creates this trigger again."""
         return f"{PgqTrigger.__module__}.{PgqTrigger.__qualname__}", self.arguments
 
     def shared_stream_key(self) -> Hashable:
-        """Return the same for triggers that want the same messages, and for those alone."""
+        """Return a key: triggers with the same arguments share one stream of messages."""
         return ("pgq", json.dumps(self.arguments, sort_keys=True))
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> Producer:
-        """Return who claims for all triggers of a key."""
+        """Return the producer that claims for all triggers of a key."""
         return Producer(**kwargs)
 
     async def filter_shared_stream(
@@ -86,7 +89,7 @@ class PgqTrigger(BaseEventTrigger):
             yield TriggerEvent(batch)
 
     async def run(self) -> AsyncIterator[Any]:
-        """Fire events without a triggerer that says when they are recorded."""
+        """Fire events where the triggerer does not report when they are recorded."""
         producer = Producer(**self.arguments)
         try:
             async for batch, lease_id in producer.open_stream():
@@ -98,7 +101,7 @@ class PgqTrigger(BaseEventTrigger):
 
 
 class Producer(SharedStreamProducer):
-    """Claims messages for a stream, and ends them when Airflow has moved past them."""
+    """Claims messages for a stream, and ends them when Airflow reports their outcome."""
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class Producer(SharedStreamProducer):
         self._client: pgq.AsyncPooledClient | None = None
 
     async def open_stream(self) -> AsyncIterator[tuple[dict[str, Any], int]]:
-        """Yield what is claimed, with its lease, for ever."""
+        """Yield claimed messages with their lease id, without end."""
         address = await asyncio.to_thread(conninfo, self._conn_id)
         self._client = client = await pgq.connect_async(address)
         woken, waiter = Event(), f"airflow {uuid4().hex}"
@@ -137,7 +140,7 @@ class Producer(SharedStreamProducer):
             await woken.wait(self._poll_interval)
 
     async def advance(self, batch: Sequence[Any]) -> None:
-        """End what is recorded; give back what is not; bury what a trigger has refused."""
+        """Acknowledge recorded messages, release others, and bury those a trigger has rejected."""
         for item in batch:
             outcome = item.outcome
             if outcome.rejected:
@@ -146,12 +149,12 @@ class Producer(SharedStreamProducer):
                 await self.end(item.broker_payload, "ack" if outcome.is_clean else "release")
 
     def get_advance_lane(self, broker_payload: Any) -> Hashable:
-        """Let no lease wait for another."""
+        """Return a lane of its own for each lease, so that no lease waits for another."""
         lane: Hashable = broker_payload
         return lane
 
     async def end(self, lease_id: int, how: str) -> None:
-        """End the messages of a lease; if it has expired, they come again."""
+        """End the messages of a lease; ignore a stale lease, whose messages are redelivered."""
         assert self._client is not None
         try:
             await getattr(self._client, how)(lease_id)
@@ -166,7 +169,7 @@ class Producer(SharedStreamProducer):
 
 
 def shown(message: pgq.Message) -> dict[str, Any]:
-    """Return a message as an event carries it."""
+    """Return a message as a dict, for an event."""
     return {
         "id": message.id,
         "topic": message.topic,
@@ -178,7 +181,7 @@ def shown(message: pgq.Message) -> dict[str, Any]:
 
 
 def conninfo(conn_id: str | None) -> str:
-    """Return where the database is."""
+    """Return the connection string of the database."""
     if conn_id is None:
         return os.environ.get("PGQ_DSN", "")
     from airflow.models.connection import Connection

@@ -3,7 +3,7 @@
 >>> import pgq.celery
 >>> app = Celery(broker="pgq://app@db/shop", backend="pgq://app@db/shop")
 
-Importing this module makes both known by the scheme ``pgq``.
+Importing this module registers both for the scheme ``pgq``.
 """
 
 from __future__ import annotations

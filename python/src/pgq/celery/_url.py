@@ -1,4 +1,4 @@
-"""Connection strings: ``pgq://`` stands for ``postgresql://``."""
+"""Connection strings: ``pgq://`` is an alias of ``postgresql://``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["dsn"]
 
 
 def dsn(url: str) -> str:
-    """Return what libpq takes; an empty URL leaves all to its variables."""
+    """Return a connection string for libpq; an empty URL means the ``PG*`` variables."""
     scheme, found, rest = url.partition("://")
     if not found:
         return url

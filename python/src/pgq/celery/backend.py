@@ -1,4 +1,4 @@
-"""A result backend of Celery: a table of the database that has the queues."""
+"""A result backend of Celery: a table in the database of the queues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GET = """
 select key, value from pgq_celery.result
  where key = any (%s) and (expires_at is null or expires_at > clock_timestamp())
 """
-# A retry begins before the state RETRY is stored, so that state may come behind SUCCESS.
+# A retry may succeed before the state RETRY of the first attempt is stored: keep SUCCESS.
 _SET = """
 insert into pgq_celery.result values (%s, %s, clock_timestamp() + make_interval(secs => %s), %s)
 on conflict (key) do update
@@ -51,7 +51,7 @@ _CLEAN = "delete from pgq_celery.result where expires_at <= clock_timestamp()"
 
 
 class Backend(KeyValueStoreBackend):
-    """The result backend ``pgq://``; ``celery beat`` or a call of `cleanup` removes old results."""
+    """The result backend ``pgq://``; ``celery beat`` or a call of `cleanup` deletes old results."""
 
     supports_autoexpire = False
     persistent = True
@@ -80,7 +80,7 @@ class Backend(KeyValueStoreBackend):
             return cursor.fetchall() if cursor.description else []
 
     def on_after_fork(self) -> None:
-        """Forget the connections of the parent process."""
+        """Drop the connections of the parent process."""
         self._pool = None
 
     def get(self, key: Any) -> bytes | None:
@@ -94,7 +94,7 @@ class Backend(KeyValueStoreBackend):
         return [found.get(name) for name in names]
 
     def set(self, key: Any, value: Any) -> None:
-        """Store a value for as long as results are kept."""
+        """Store a value for the time that Celery's setting `result_expires` allows."""
         self._set_with_state(key, value, None)
 
     def _set_with_state(self, key: Any, value: Any, state: str | None) -> None:
@@ -106,21 +106,21 @@ class Backend(KeyValueStoreBackend):
         self._run(_DELETE, _text(key))
 
     def incr(self, key: Any) -> int:
-        """Count up, and return the count."""
+        """Increment a counter and return it."""
         return int(self._run(_INCREMENT, _text(key))[0][0])
 
     def expire(self, key: Any, value: float) -> None:
-        """Let a value end."""
+        """Set the time after which a value expires, in seconds."""
         self._run(_EXPIRE, value, _text(key))
 
     def cleanup(self) -> None:
-        """Remove what has expired."""
+        """Delete expired values."""
         self._run(_CLEAN)
 
 
 def _create(conn: psycopg.Connection[Any]) -> None:
     with conn.transaction():
-        # Two processes may come at once, and IF NOT EXISTS does not wait.
+        # Two processes may create the table at once, and IF NOT EXISTS does not wait.
         conn.execute("select pg_advisory_xact_lock(hashtext('pgq_celery'))")
         conn.execute(_CREATE)
 

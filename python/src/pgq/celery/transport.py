@@ -5,10 +5,10 @@ kombu                 pgq
 ====================  ============================================================================
 queue                 queue
 exchange, binding     a topic for each routing key of the exchange, and a subscription
-publish               publish; what no queue receives is dropped, as AMQP does it
+publish               publish; a message that no queue receives is dropped, as in AMQP
 priority, ETA         priority, delay; ``expiration`` is expires_in
 get                   claim for ``visibility_timeout``, renewed while the message is held
-ack                   ack; the lease is lost: a warning, and the task runs elsewhere
+ack                   ack; a stale lease is a warning: another worker runs the task
 reject, requeue       bury: a dead letter; release
 purge, delete         purge, drop_queue
 ====================  ============================================================================
@@ -37,17 +37,17 @@ from pgq.celery._url import dsn
 __all__ = ["Channel", "QoS", "Transport"]
 
 _PREFIX = "kombu"
-# How long a process is known to wait, unless it says so again.
+# How long a process stays registered as a listener.
 _WAIT = timedelta(seconds=30)
 
 
 def word(text: str) -> str:
-    """Return a text as one word of a topic."""
+    """Return a text as one word of a topic: special characters are percent-encoded."""
     return re.sub(r"[.*#\s%]", lambda c: quote(c[0]).replace(".", "%2E").replace("*", "%2A"), text)
 
 
 def topic_of(exchange: str, kind: str, routing_key: str) -> str:
-    """Return the topic, or the pattern, that stands for a routing key of an exchange."""
+    """Return the topic, or the topic pattern, for a routing key of an exchange."""
     if kind == "fanout":
         return f"{_PREFIX}.{word(exchange)}"
     if kind == "topic":
@@ -60,7 +60,7 @@ def topic_of(exchange: str, kind: str, routing_key: str) -> str:
 
 
 class QoS(virtual.QoS):
-    """Ends messages in the database: the tag of a delivery is its lease and its id."""
+    """Ends messages in the database; a delivery tag is the lease id and the message id."""
 
     def ack(self, delivery_tag: str) -> None:
         """Acknowledge a message."""
@@ -68,12 +68,12 @@ class QoS(virtual.QoS):
         super().ack(delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """Give a message back, or make it a dead letter."""
+        """Release a message, or make it a dead letter."""
         self.channel.end(delivery_tag, "release" if requeue else "bury")
         self._quick_ack(delivery_tag)
 
     def restore_unacked(self) -> list[Any]:
-        """Give back what nobody has acknowledged."""
+        """Release the messages that are not acknowledged."""
         self._flush()
         while self._delivered:
             tag, _ = self._delivered.popitem()
@@ -86,9 +86,10 @@ class Channel(virtual.Channel):
 
     QoS = QoS
     supports_fanout = True
-    #: Renewed while a message is held, so it only says how soon others get those of the dead.
+    #: The lease duration in seconds. Leases are extended while a message is held, so this is the
+    #: time after which other workers get the messages of a dead one.
     visibility_timeout = 60
-    #: Deliveries before a message is a dead letter.
+    #: The most deliveries before a message becomes a dead letter.
     max_attempts = 20
     from_transport_options = (
         *virtual.Channel.from_transport_options,
@@ -164,7 +165,7 @@ class Channel(virtual.Channel):
             return 0
 
     def basic_cancel(self, consumer_tag: str) -> None:
-        """End a consumer; its queue goes too, if it was made for it alone."""
+        """End a consumer; drop its queue if the queue is temporary."""
         queue = self._tag_to_queue.get(consumer_tag)
         super().basic_cancel(consumer_tag)
         if queue in self._temporary:
@@ -173,7 +174,7 @@ class Channel(virtual.Channel):
     # Publishing
 
     def basic_publish(self, message: Any, exchange: str, routing_key: str, **kwargs: Any) -> None:
-        """Publish a message to all queues that are bound to its key, or to one by name."""
+        """Publish a message by its routing key; without an exchange, to the queue of that name."""
         self._inplace_augment_message(message, exchange, routing_key)
         if exchange:
             self._put(topic_of(exchange, self.typeof(exchange).type, routing_key), message)
@@ -198,7 +199,7 @@ class Channel(virtual.Channel):
             )
 
     def encode_body(self, body: Any, encoding: str | None = None) -> tuple[Any, str | None]:
-        """Leave text as it is, so that people and filters can read it."""
+        """Leave text unencoded, so that people and filters can read it."""
         return (body, "utf-8") if isinstance(body, str) else super().encode_body(body, encoding)
 
     # Consuming
@@ -206,7 +207,7 @@ class Channel(virtual.Channel):
     def basic_consume(
         self, queue: str, no_ack: bool, callback: Any, consumer_tag: str, **kwargs: Any
     ) -> None:
-        """Consume a queue; without acks a message has ended when it is delivered."""
+        """Consume a queue; with `no_ack` a message is acknowledged when it is delivered."""
         (self._automatic.add if no_ack else self._automatic.discard)(queue)
         super().basic_consume(queue, no_ack, callback, consumer_tag, **kwargs)
         self.connection.listen(word_of_queue(queue))
@@ -250,10 +251,10 @@ class Channel(virtual.Channel):
             log("WARNING", "lease_lost", "message %s was given to another worker", id)
 
     def after_reply_message_received(self, queue: str) -> None:
-        """Keep the queue of replies: its consumer drops it."""
+        """Keep the queue of replies: `basic_cancel` drops it."""
 
     def close(self) -> None:
-        """Give back what is not acknowledged, and drop queues made for this channel."""
+        """Release messages that are not acknowledged, and drop temporary queues."""
         temporary = set(self._temporary)
         super().close()
         for queue in temporary:
@@ -261,12 +262,12 @@ class Channel(virtual.Channel):
 
 
 def word_of_queue(queue: str) -> str:
-    """Return a name that a queue of pgq can have."""
+    """Return a valid name for a queue: special characters are percent-encoded."""
     return re.sub(r"[*#\s%]", lambda c: quote(c[0]).replace("*", "%2A"), queue)
 
 
 def delay_of(eta: str | None) -> timedelta | None:
-    """Return how long a task has to wait: it comes to a worker when it is due, not before."""
+    """Return the delay of a task with an ETA: workers get the task when it is due."""
     if eta is None:
         return None
     moment = datetime.fromisoformat(eta)
@@ -282,7 +283,7 @@ class Transport(virtual.Transport):
     can_parse_url = True
     driver_type = "pgq"
     driver_name = "pgq"
-    #: How long to sleep where notifications cannot be had; with them, how long at most.
+    #: Seconds between two polls; a notification ends the sleep earlier.
     polling_interval = 1.0
     connection_errors = (*virtual.Transport.connection_errors, psycopg.OperationalError)
     channel_errors = (*virtual.Transport.channel_errors, psycopg.DatabaseError, pgq.PgqError)
@@ -292,7 +293,7 @@ class Transport(virtual.Transport):
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
         super().__init__(client, **kwargs)
-        #: What is held by this process: the lease of each delivery, and for how many seconds.
+        #: The messages that this process holds: delivery tag -> lease id and lease duration.
         self.leases: dict[str, tuple[int, float]] = {}
         self._pgq: pgq.PooledClient | None = None
         self._woken = threading.Event()
@@ -305,7 +306,7 @@ class Transport(virtual.Transport):
 
     @property
     def pgq_client(self) -> pgq.PooledClient:
-        """The client of all channels; its leases are renewed from now on."""
+        """The client of all channels. The first use connects, and starts to extend leases."""
         if self._pgq is None:
             self._pgq = pgq.connect(dsn(self.client.hostname or ""))
             self._over.clear()
@@ -321,7 +322,7 @@ class Transport(virtual.Transport):
             client.close()
 
     def listen(self, queue: str) -> None:
-        """Be woken when the queue has a message."""
+        """Listen for notifications of a queue."""
         client = self.pgq_client
         with suppress(pgq.QueueNotFound):
             client.listener.join(client.channel(queue), self._woken)
@@ -339,19 +340,19 @@ class Transport(virtual.Transport):
                 left = min(left, deadline - time.monotonic())
                 if left <= 0:
                     raise TimeoutError
-            # kombu has no public name for what a channel consumes.
+            # kombu has no public name for the queues that a channel consumes.
             active = (channel._active_queues for channel in self.channels)  # noqa: SLF001
             self._register({queue for queues in active for queue in queues})
             self._woken.wait(left)
 
     def _register(self, queues: Iterable[str]) -> None:
-        """Say what this process waits for: its publishers notify it."""
+        """Register this process as a listener of the queues, so that publishers notify it."""
         for queue in queues:
             with suppress(pgq.PgqError):
                 self.pgq_client.wait_begin(word_of_queue(queue), self._waiter, _WAIT)
 
     def _renew(self) -> None:
-        """Extend the leases of what is held, three times in each."""
+        """Extend the leases of held messages, at least three times in a lease duration."""
         while not self._over.wait(self._pause()):
             for lease_id, seconds in set(self.leases.values()):
                 client = self._pgq

@@ -43,15 +43,15 @@ from pgq.errors import PgqError
 
 __all__ = ["main", "parser"]
 
-# What a database without pgq says, or one whose schema is closed to the caller.
+# SQLSTATEs of a database without pgq, and of a role without rights.
 _NOT_INSTALLED = ("3F000", "42883", "42P01")
 _CLOSED = "42501"
 
 _EPILOG = """\
 the database: --dsn, else PGQ_DSN, else the PG* variables of libpq
-exit codes:   0 done · 1 refused by the database · 2 wrong usage · 3 no (nothing to claim,
-              no match, doctor or findings has found something) · 4 the database cannot be
-              reached · 130 interrupted
+exit codes:   0 done · 1 refused by the database · 2 wrong usage · 3 negative result (nothing
+              to claim, no match, doctor or findings has found a problem) · 4 the database
+              cannot be reached · 130 interrupted
 
 pgq COMMAND --help has examples."""
 
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except psycopg.Error as error:
         return _refused(error)
     except BrokenPipeError:
-        # Whoever has read our output has seen enough; Python must not flush into the void.
+        # The reader of our output has closed the pipe: Python must not flush into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
@@ -110,15 +110,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refused(error: psycopg.Error) -> int:
-    said = error.diag
-    hint = said.message_hint
+    diagnostic = error.diag
+    hint = diagnostic.message_hint
     if error.sqlstate in _NOT_INSTALLED:
         hint = hint or "Is pgq in this database? Try: pgq install"
     if error.sqlstate == _CLOSED:
         hint = hint or "See what is missing: pgq doctor --role ROLE, as the owner of pgq"
-    complain(said.message_primary or str(error).strip(), said.message_detail, hint)
+    message = diagnostic.message_primary or str(error).strip()
+    complain(message, diagnostic.message_detail, hint)
     if isinstance(error, psycopg.OperationalError) and error.sqlstate in (None, "57P01", "57P03"):
         return UNREACHABLE
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
-        return USAGE  # a connection string that libpq cannot read
+        return USAGE  # libpq cannot parse the connection string
     return FAILED

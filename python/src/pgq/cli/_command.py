@@ -1,4 +1,4 @@
-"""What all commands share: their parsers, their arguments, their connection."""
+"""Code that all commands share: parsers, types of arguments, connections."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Run = Callable[[Options, Output], int | None]
 
 
 class Failure(Exception):
-    """Something that ends a command; said to the user, with the cure."""
+    """An error that ends a command, with a hint for the cure and an exit code."""
 
     def __init__(self, message: str, hint: str | None = None, *, code: int = FAILED) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class Failure(Exception):
         self.code = code
 
 
-# What people type who know other queues.
+# Command names of other queue systems, and ours for the same purpose.
 _OTHER_WORDS = {
     "list": "queues",
     "ls": "queues",
@@ -98,12 +98,12 @@ _UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(choose from"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says which command may be meant."""
+    """A parser that suggests commands for an unknown one."""
 
     commands: Mapping[str, Parser] | None = None
 
     def error(self, message: str) -> NoReturn:
-        """End with what is wrong; for a command that is not there, with those that are like it."""
+        """Print the error and exit; for an unknown command, suggest similar ones."""
         unknown = _UNKNOWN.search(message)
         if unknown is None:
             super().error(message)
@@ -160,7 +160,7 @@ class Commands:
             epilog=f"{more}examples:\n{lines}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        # Given before the command they have a value already.
+        # Without a default here, so that a value given before the command is kept.
         _common(parser, dsn=argparse.SUPPRESS, json=argparse.SUPPRESS)
         parser.set_defaults(run=run)
         return parser
@@ -169,24 +169,24 @@ class Commands:
 def _common(parser: argparse.ArgumentParser, *, dsn: Any, json: Any) -> None:
     parser.add_argument("--dsn", default=dsn, help="connection string or URL of the database")
     parser.add_argument(
-        "--json", action="store_true", default=json, help="JSON, a line for each row"
+        "--json", action="store_true", default=json, help="print JSON, one line per row"
     )
 
 
 def connect(options: Options) -> psycopg.Connection[Any]:
-    """Connect to the database that is meant; each statement is a transaction."""
+    """Connect to the database of the options; each statement is a transaction."""
     return psycopg.connect(
         options.dsn,
         autocommit=True,
         fallback_application_name="pgq",
-        prepare_threshold=None,  # there may be a pooler that shares sessions
+        prepare_threshold=None,  # a pooler may share sessions
     )
 
 
 class client:
     """A client on a connection of its own, for a ``with`` block.
 
-    :param notices: tell what the server says beside its answers.
+    :param notices: print the notices of the server to stderr.
     """
 
     def __init__(self, options: Options, *, notices: bool = False) -> None:
@@ -201,20 +201,22 @@ class client:
         self._conn.close()
 
 
-def _notice(said: psycopg.errors.Diagnostic) -> None:
-    say(f"{(said.severity or 'notice').lower()}: {said.message_primary}")
+def _notice(diagnostic: psycopg.errors.Diagnostic) -> None:
+    say(f"{(diagnostic.severity or 'notice').lower()}: {diagnostic.message_primary}")
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
-    """Add what a command that runs for long says about itself."""
-    parser.add_argument("--log", choices=("text", "json"), default="text", help="on stderr (text)")
+    """Add the options of logging, for a long-running command."""
     parser.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), help="from which level on"
+        "--log", choices=("text", "json"), default="text", help="format of the log on stderr (text)"
+    )
+    parser.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), help="the lowest level to log"
     )
 
 
 def set_log(options: Options, level: int) -> None:
-    """Log as the options say, from that level on unless they say otherwise."""
+    """Set up logging by the options; `level` is the default of --log-level."""
     handler = logging.StreamHandler()
     handler.setFormatter(
         JsonFormatter() if options.log == "json" else logging.Formatter("pgq: %(message)s")
@@ -229,7 +231,7 @@ def set_log(options: Options, level: int) -> None:
 
 
 def json_value(text: str) -> Any:
-    """Return what a JSON text says."""
+    """Return the value of a JSON text."""
     try:
         return json.loads(text)
     except ValueError as error:
@@ -237,7 +239,7 @@ def json_value(text: str) -> Any:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return what the text of a JSON object says."""
+    """Return the value of a JSON text that must be an object."""
     value = json_value(text)
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"not a JSON object: {text!r}")
@@ -248,7 +250,7 @@ filter_document = json_object
 
 
 def duration(text: str) -> timedelta:
-    """Return the time that a text like 90, 90s, 1.5h or 1h30m says; without a unit in seconds."""
+    """Return the duration of a text such as 90, 90s, 1.5h or 1h30m; the default unit is seconds."""
     try:
         return durations.duration(text)
     except ValueError:
@@ -272,7 +274,7 @@ def natural(text: str) -> int:
 
 
 def moment(text: str) -> datetime:
-    """Return the time that a text in ISO 8601 says; without a zone it is a local time."""
+    """Return the time of a text in ISO 8601; without a time zone it is a local time."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Data goes to stdout, as a table or as JSON lines; everything else is said on stderr."""
+"""Output: data goes to stdout, as a table or as JSON lines; everything else to stderr."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Output", "as_json", "complain", "readable", "say", "tell"]
 
 
 class Output:
-    """Where the rows of a command go."""
+    """Prints the rows of a command."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
 
     def rows(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
-        """Print rows: all of each as JSON, or a table of the given columns."""
+        """Print rows: as JSON with all columns, or as a table with the given columns."""
         if self.as_json:
             for row in rows:
                 print(as_json(dict(row)))
@@ -31,7 +31,7 @@ class Output:
             show(Table(names, [[readable(row[name]) for name in names] for row in rows]))
 
     def row(self, row: Mapping[str, Any]) -> None:
-        """Print a row on its own: for people a line for each column that has a value."""
+        """Print a single row: as JSON, or one line per column that has a value."""
         if self.as_json:
             self.rows([row])
             return
@@ -42,19 +42,19 @@ class Output:
                 show(Line(name.ljust(width + 1), str(shown)))
 
     def value(self, name: str, value: Any) -> None:
-        """Print one value, which needs no table."""
+        """Print one value, without a table."""
         print(as_json({name: value}) if self.as_json else readable(value))
 
 
 def readable(value: Any) -> Any:
-    """Return a moment as people read it, with date and zone; anything else as it is."""
+    """Return a time as text with date and zone; any other value unchanged."""
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="seconds")
     return value
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON: moments as ISO 8601 has them, spans of time in seconds."""
+    """Return a value as JSON: times in ISO 8601, durations in seconds."""
     return json.dumps(value, default=_plain, ensure_ascii=False)
 
 
@@ -69,12 +69,12 @@ def _plain(value: Any) -> Any:
 
 
 def say(text: str) -> None:
-    """Tell the user something that is not data."""
+    """Print a text that is not data to stderr."""
     print(text, file=sys.stderr)
 
 
 def tell(out: Output, name: str, done: bool, else_: str) -> None:
-    """Say whether something was done; that it was done before is no error."""
+    """Print whether an action changed something: `name`, or the text `else_` if it did not."""
     if out.as_json:
         out.value(name, done)
     else:
@@ -82,5 +82,5 @@ def tell(out: Output, name: str, done: bool, else_: str) -> None:
 
 
 def complain(message: str, *more: str | None) -> None:
-    """Tell the user what went wrong and, if somebody knows, how to cure it."""
+    """Print an error to stderr, with its detail and hint if there are any."""
     say("\n     ".join([f"pgq: {message}", *filter(None, more)]))

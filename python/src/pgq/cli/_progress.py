@@ -1,4 +1,4 @@
-"""A bar on stderr, by rich."""
+"""A progress bar on stderr, drawn by rich."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Shows how far something is, to people only unless it is asked for.
+    """A progress bar.
 
-    :param total: how far it goes; None if nobody knows.
+    :param total: the end of the bar; None if it is unknown.
+    :param shown: None shows the bar on a terminal only; True and False override that.
     """
 
     def __init__(self, total: int | None, unit: str, *, shown: bool | None = None) -> None:
@@ -37,11 +38,11 @@ class Progress:
         self._bar.start()
 
     def at(self, position: int, count: int) -> None:
-        """Say how far it is, and how many that makes."""
+        """Set the position of the bar, and the count beside it."""
         if self._bar is not None:
             self._bar.update(self._task, completed=position, count=count)
 
     def close(self) -> None:
-        """Leave the last state where it is."""
+        """Stop the bar; its last state stays on the screen."""
         if self._bar is not None:
             self._bar.stop()

@@ -1,4 +1,4 @@
-"""What commands ask the database besides the functions of the client."""
+"""SQL statements of commands that the client has no method for."""
 
 from __future__ import annotations
 

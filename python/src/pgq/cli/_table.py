@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Line", "Table", "printable"]
 
-# The colours of what a word means.
+# The colours of words by their meaning.
 _COLOURS = {
     "critical": "bold red",
     "problem": "red",
@@ -26,10 +26,10 @@ _TITLE = "bold"
 
 
 class Table:
-    """Rows under titles, numbers and the columns named `right` to the right.
+    """Rows under titles; numbers, and the columns in `right`, are aligned to the right.
 
-    :param indent: so many spaces before each line.
-    :param shortest: words that are longer may be broken.
+    :param indent: the number of spaces before each line.
+    :param shortest: longer words may be broken to make a column narrower.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Table:
         return "\n".join(map(line, [self._names, ["-" * width for width in widths], *self._cells]))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """As wide as the terminal: texts are folded, or if that does not do, a line a cell."""
+        """Fit the table into the terminal: fold texts, or else print one line per cell."""
         from rich.padding import Padding
         from rich.table import Table as Drawn
         from rich.text import Text
@@ -86,7 +86,7 @@ class Table:
         yield Padding(drawn, (0, 0, 0, self._indent), expand=False)
 
     def _widths(self, titles: Sequence[str], room: int) -> list[int] | None:
-        """Return the widths of the columns, the widest made narrower; None: they do not fit."""
+        """Return the widths of the columns, the widest ones reduced; None if they do not fit."""
         columns = list(zip(titles, *self._cells, strict=True))
         least = []
         for (title, *cells), right in zip(columns, self._right, strict=True):
@@ -114,7 +114,7 @@ class Table:
 class Line:
     """A word in the colour of its meaning, and a text.
 
-    The terminal breaks the line and nobody else, so that a command in it can be copied.
+    Only the terminal wraps the line, so that a command in it can be copied.
     """
 
     def __init__(self, word: str, text: str, *, meaning: str | None = None) -> None:
@@ -157,5 +157,5 @@ def _text(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text as one line, with nothing that a terminal would obey."""
+    """Return a text as one line, without control characters."""
     return "".join(char if char.isprintable() else " " for char in text)

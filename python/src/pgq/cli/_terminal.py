@@ -1,6 +1,6 @@
 """The terminal, by rich (``pgq-client[cli]``): colour, widths, live views, progress.
 
-Without rich, and where nobody looks, the same is plain text: see :func:`show`.
+Without rich, and if stdout is not a terminal, the output is plain text: see :func:`show`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["console", "is_terminal", "live", "show", "stacked"]
 
 
 def console(stream: TextIO | None = None, *, anyway: bool = False) -> Console | None:
-    """Return stdout, or another stream, as rich writes to it; None if that is no terminal.
+    """Return a console of rich for stdout or another stream; None if that is not a terminal.
 
-    :param anyway: even if it is no terminal.
+    :param anyway: return a console even if the stream is not a terminal.
     """
     stream = stream if stream is not None else sys.stdout
     terminal = stream is not None and is_terminal(stream)
@@ -45,12 +45,12 @@ def console(stream: TextIO | None = None, *, anyway: bool = False) -> Console | 
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether somebody looks at a stream."""
+    """Whether a stream is a terminal."""
     return stream.isatty()
 
 
 def show(what: Table | Line | str) -> None:
-    """Print something for people: for a terminal in colour and as wide as that."""
+    """Print for people: on a terminal in colour and fitted to its width, else as plain text."""
     terminal = console()
     if terminal is None:
         print(what)
@@ -60,7 +60,7 @@ def show(what: Table | Line | str) -> None:
 
 @contextmanager
 def live(terminal: Console) -> Iterator[Live]:
-    """Show a view in place of the last one, on a screen that is as before when the block ends."""
+    """Yield a live view that redraws itself; the former screen returns when the block ends."""
     from rich.live import Live
 
     with Live(
@@ -74,7 +74,7 @@ def live(terminal: Console) -> Iterator[Live]:
 
 
 def stacked(*parts: RenderableType) -> RenderableType:
-    """Return views as one, below each other."""
+    """Return several parts as one, below each other."""
     from rich.console import Group
 
     return Group(*parts)

@@ -1,4 +1,4 @@
-"""``pgq bench``: what this server does, measured in a database that is dropped afterwards."""
+"""``pgq bench``: measures this server, in a database that is dropped afterwards."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def add(commands: Commands) -> None:
         pgq bench
         pgq bench --messages 100000 --batch 1000 --json
         """,
-        more="Needs the right to create a database. One connection, one thing after the other: a "
-        "round trip\nis part of every figure. Messages of the filtered claim are a tenth of the "
-        "queue.\n\n",
+        more="Needs the right to create a database. One connection makes one call after the other, "
+        "so a\nround trip is part of every figure. A tenth of the messages match the filtered "
+        "claim.\n\n",
     )
     parser.add_argument("--messages", type=positive, default=10_000, help="how many (10000)")
-    parser.add_argument("--batch", type=positive, default=100, help="messages of a call (100)")
-    parser.add_argument("--size", type=positive, default=200, help="bytes of a payload (200)")
+    parser.add_argument("--batch", type=positive, default=100, help="messages per call (100)")
+    parser.add_argument("--size", type=positive, default=200, help="bytes per payload (200)")
 
 
 def bench(options: Options, out: Output) -> None:
-    """Publish, claim and acknowledge; say how fast."""
+    """Publish, claim and acknowledge; print the rates."""
     rows = []
     with _scratch(options) as conn:
         client = Client(conn)
@@ -65,7 +65,7 @@ def bench(options: Options, out: Output) -> None:
 
 @contextmanager
 def _scratch(options: Options) -> Iterator[psycopg.Connection[Any]]:
-    """Make a database with pgq; it is gone when the block ends."""
+    """Create a database with pgq; drop it when the block ends."""
     name = f"pgq_bench_{uuid4().hex[:12]}"
     with connect(options) as owner:
         owner.execute(sql.SQL(_sql.CREATE_DATABASE).format(sql.Identifier(name)))
@@ -93,7 +93,7 @@ def _measured(name: str, phase: Callable[[int], int], count: int) -> dict[str, A
 
 
 class Round:
-    """The phases; each returns how many messages it was about."""
+    """The phases of the benchmark; each returns its number of messages."""
 
     def __init__(self, client: Client, options: Options) -> None:
         self._client = client

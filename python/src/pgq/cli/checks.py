@@ -1,4 +1,4 @@
-"""What ``pgq doctor`` looks for: the findings of ``pgq.findings()``, grouped for people."""
+"""The checks of ``pgq doctor``: the findings of ``pgq.findings()``, in groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["CHECKS", "DEEP", "FINDINGS", "OTHERS", "STATE", "Check"]
 
 @dataclass(frozen=True)
 class Check:
-    """Findings that belong together; `title` is what is so if there is none of them."""
+    """A group of findings; `title` describes the state without any of them."""
 
     name: str
     title: str

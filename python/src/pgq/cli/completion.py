@@ -10,7 +10,7 @@ from pgq.cli._output import Output
 
 __all__ = ["add"]
 
-# The path is the command so far: its words that are commands, without options and arguments.
+# $found is the command typed so far: the words that are commands, without options and arguments.
 _BASH = """\
 _pgq() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD - 1]}}"
@@ -66,7 +66,7 @@ def _every(parser: Parser) -> Iterator[tuple[str, Parser]]:
 
 
 def _arguments(parser: Parser) -> Iterator[argparse.Action]:
-    """Return the options and arguments; argparse has no other way to ask for them."""
+    """Return the options and arguments; argparse has no public way to list them."""
     inner = argparse._SubParsersAction  # noqa: SLF001
     return (a for a in parser._actions if not isinstance(a, inner))  # noqa: SLF001
 
@@ -94,8 +94,8 @@ def _fish(every: dict[str, Parser]) -> Iterator[str]:
             inner = f"not __fish_seen_subcommand_from {' '.join(commands)}"
             here = "; and ".join([*seen, inner])
         for name, command in commands.items():
-            told = (command.description or "").rstrip(".")
-            yield f"complete -c pgq -f -n {_quoted(here)} -a {name} -d {_quoted(told)}"
+            text = (command.description or "").rstrip(".")
+            yield f"complete -c pgq -f -n {_quoted(here)} -a {name} -d {_quoted(text)}"
         for action in _arguments(parser):
             choices = " ".join(str(choice) for choice in action.choices or ())
             line = f"complete -c pgq -n {_quoted(here)}"

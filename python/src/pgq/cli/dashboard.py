@@ -27,25 +27,25 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "dashboard",
         dashboard,
-        "a web page: queues, messages, consumers, dead letters, schedules",
+        "serve a web page: queues, messages, consumers, dead letters, schedules",
         """
         pgq dashboard
         pgq dashboard --allow-writes --open
         pgq dashboard --host 0.0.0.0 --allow-host queues.example.com
         ssh -L 8321:localhost:8321 db.example.com pgq dashboard
         """,
-        more="Without --allow-writes nothing can be changed. To act, and to look from another "
-        f"machine, a\ntoken is needed: {_TOKEN}, or one that is made and printed now.\n"
+        more="Without --allow-writes the page is read-only. Actions, and access from another "
+        f"machine, need\na token: {_TOKEN}, or a new one that is printed at the start.\n"
         "Needs the extra 'dashboard' (pip install 'pgq-client[dashboard]').\n\n",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8321, help="0 takes one that is free (8321)")
+    parser.add_argument("--port", type=int, default=8321, help="0 for any free port (8321)")
     parser.add_argument(
-        "--allow-writes", action="store_true", help="let it act: pause, cancel, replay ..."
+        "--allow-writes", action="store_true", help="allow actions: pause, cancel, replay ..."
     )
     parser.add_argument(
         "--require-token", action="store_true",
-        help="to look, too; always so if the address is not this machine's own",
+        help="require the token for reading, too; the default unless --host is a loopback address",
     )  # fmt: skip
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME",
@@ -56,9 +56,9 @@ def add(commands: Commands) -> None:
         type=duration,
         metavar="DURATION",
         default="2s",
-        help="how often the database is asked (2s)",
+        help="how often to query the database (2s)",
     )
-    parser.add_argument("--open", action="store_true", help="open it in a browser")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
 
 def dashboard(options: Options, out: Output) -> None:
@@ -108,7 +108,7 @@ def _guard(options: Options) -> Guard:
 
 
 def _tell(page: Dashboard, options: Options, out: Output) -> None:
-    """Print the address; a browser does not send what is behind the #."""
+    """Print the address with the token after the #, which a browser does not send."""
     guard = page.guard
     needed = guard.acts or guard.private
     address = f"{page.url}#token={guard.token}" if needed else page.url

@@ -47,11 +47,11 @@ _CAUSE = "A cause is a filter over reason, error, attempts, failed_at, holder an
 
 def add(commands: Commands) -> None:
     """Add the commands."""
-    group = commands.group("dlq", "look at dead letters, replay or discard them")
+    group = commands.group("dlq", "list dead letters, replay or discard them")
     parser = group.add(
         "list",
         list_,
-        "dead letters, the oldest first",
+        "list dead letters, the oldest first",
         """
         pgq dlq list
         pgq dlq list orders '{"type": "refund"}' -n 10
@@ -62,16 +62,16 @@ def add(commands: Commands) -> None:
     parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
     parser.add_argument("-n", type=positive, default=100, help="limit (100)")
     parser.add_argument(
-        "--by-cause", action="store_true", help="count them by error, apart from numbers and ids"
+        "--by-cause", action="store_true", help="count by error, ignoring numbers and ids"
     )
     parser = group.add(
         "show",
         show,
-        "all of a dead letter: the message, why it failed, every attempt",
+        "show a dead letter: the message, the error, every attempt",
         "pgq dlq show 4711",
     )
     parser.add_argument("id", type=int, help="the id of the message")
-    parser.add_argument("--queue", help="if several queues have it")
+    parser.add_argument("--queue", help="only the dead letter of this queue")
 
     parser = group.add(
         "replay",
@@ -87,8 +87,8 @@ def add(commands: Commands) -> None:
         more=_CAUSE,
     )
     _which(parser)
-    parser.add_argument("--to", metavar="QUEUE", help="to another queue")
-    parser.add_argument("--per-second", type=positive, metavar="N", help="so many due per second")
+    parser.add_argument("--to", metavar="QUEUE", help="put them into this queue instead")
+    parser.add_argument("--per-second", type=positive, metavar="N", help="most due per second")
     parser.add_argument(
         "--patch", type=json_value, metavar="JSON", help="change payloads: a JSON merge patch"
     )
@@ -106,7 +106,7 @@ def add(commands: Commands) -> None:
     )
     _which(parser)
     parser.add_argument(
-        "--all", action="store_true", help="needed without filter, --id and --cause"
+        "--all", action="store_true", help="required if there is no filter, --id or --cause"
     )
 
 
@@ -114,13 +114,15 @@ def _which(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queue", help="the name of a queue")
     parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
     parser.add_argument("--id", action="append", type=int, help="only this message; repeatable")
-    parser.add_argument("--cause", type=filter_document, metavar="FILTER", help="by how it ended")
+    parser.add_argument(
+        "--cause", type=filter_document, metavar="FILTER", help="a filter on how it ended"
+    )
     parser.add_argument("-n", type=positive, help="limit")
     parser.add_argument("--dry-run", action="store_true", help="only count")
 
 
 def list_(options: Options, out: Output) -> None:
-    """List dead letters, or what they died of."""
+    """List dead letters, or their causes."""
     statement, columns = (
         (_sql.CAUSES, _CAUSES) if options.by_cause else (_sql.DEAD_LETTERS, _COLUMNS)
     )
@@ -133,7 +135,7 @@ def list_(options: Options, out: Output) -> None:
 
 
 def show(options: Options, out: Output) -> int:
-    """Show dead letters with this id, one of each queue that has it."""
+    """Show the dead letter with this id, in each queue that has it."""
     rows = _dead_letters(options, _sql.DEAD_LETTERS, queue=options.queue, id=options.id)
     if not rows:
         raise Failure(f"message {options.id} is no dead letter", "See: pgq dlq list", code=NO)
@@ -146,7 +148,7 @@ def show(options: Options, out: Output) -> int:
 
 
 def _show(row: dict[str, Any], out: Output) -> None:
-    """Show a dead letter to people: each attempt in a line, tracebacks as they were printed."""
+    """Print a dead letter: one line per attempt, tracebacks with their line breaks."""
     failures = row.pop(_ATTEMPTS) or []
     texts: list[tuple[str, str]] = []
     for name, value in row.items():
@@ -173,7 +175,7 @@ def _has_lines(value: object) -> bool:
 
 
 def _brief(value: object) -> object:
-    """Return the first line of a text, which for an error is what it says."""
+    """Return the first line of a text, at most 80 characters."""
     text = as_json(value) if isinstance(value, dict | list) else value
     return text.split("\n", 1)[0][:80] if isinstance(text, str) else text
 

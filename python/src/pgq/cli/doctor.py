@@ -20,7 +20,7 @@ from pgq.cli.checks import CHECKS, DEEP, FINDINGS, OTHERS, STATE
 
 __all__ = ["add"]
 
-_PATIENCE = "set local statement_timeout = '60 s'"
+_TIMEOUT = "set local statement_timeout = '60 s'"
 
 
 def add(commands: Commands) -> None:
@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "doctor",
         doctor,
-        "look for what goes wrong, and say how to cure it; exit code 3 if something does",
+        "look for problems, and print their cures; exit code 3 if there are any",
         """
         pgq doctor
         pgq doctor --only snapshot --only leases --json
@@ -39,43 +39,46 @@ def add(commands: Commands) -> None:
         + "".join(f"  {check.name:<11}{check.title}\n" for check in (*CHECKS, DEEP))
         + "\n",
     )
-    parser.add_argument("--only", action="append", choices=names, help="some checks; repeatable")
-    parser.add_argument("--deep", action="store_true", help="verify the stored state too: slow")
+    parser.add_argument("--only", action="append", choices=names, help="run this check; repeatable")
+    parser.add_argument("--deep", action="store_true", help="also verify the stored state; slow")
     _what(parser)
     parser = commands.add(
         "findings",
         findings,
-        "what somebody should look at, the worst first; exit code 3 if there is something",
+        "list the problems, the worst first; exit code 3 if there are any",
         """
         pgq findings
         pgq findings orders --severity critical --json
         """,
-        more="The list that doctor, the web page and alerts show, as pgq.findings() has it.\n\n",
+        more="Prints pgq.findings(), which doctor, the web page and alerts show, too.\n\n",
     )
-    parser.add_argument("queue", nargs="?", help="of this queue; else of all and the database")
+    parser.add_argument("queue", nargs="?", help="all queues and the database if not given")
     parser.add_argument(
-        "--severity", action="append", choices=("critical", "warning", "info"), help="repeatable"
+        "--severity",
+        action="append",
+        choices=("critical", "warning", "info"),
+        help="only this severity; repeatable",
     )
     _what(parser)
 
 
 def _what(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--role", help="may this role publish and consume?")
+    parser.add_argument("--role", help="check whether this role can publish and consume")
     parser.add_argument(
         "--snapshot-age",
         type=duration,
         metavar="DURATION",
         default=timedelta(minutes=5),
-        help="from when on a snapshot is old (5m)",
+        help="the age from which a transaction is long-running (5m)",
     )
 
 
 def doctor(options: Options, out: Output) -> int:
-    """Look for everything; return whether all is well as the exit code."""
+    """Run the checks; return the exit code."""
     names = [check.name for check in CHECKS if not options.only or check.name in options.only]
     with connect(options) as conn:
         with suppress(psycopg.errors.InsufficientPrivilege):
-            conn.execute(sql.VERSION)  # without pgq there is nothing to look at
+            conn.execute(sql.VERSION)  # raises if the database does not have pgq
         found = [*_versions(conn), *_findings(conn, options.role, options.snapshot_age)]
         if options.deep:
             names.append(DEEP.name)
@@ -94,7 +97,7 @@ def doctor(options: Options, out: Output) -> int:
 
 
 def findings(options: Options, out: Output) -> int:
-    """Show the findings; return whether there are none as the exit code."""
+    """Print the findings; return the exit code."""
     with client(options) as database:
         rows = [
             row
@@ -152,7 +155,7 @@ def _findings(
     groups = {name: check.name for check in CHECKS for name in check.findings}
     try:
         with conn.transaction(), conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(_PATIENCE)
+            cursor.execute(_TIMEOUT)
             cursor.execute(FINDINGS, {"role": role, "snapshot_age": snapshot_age})
             found = cursor.fetchall()
             cursor.execute(OTHERS)

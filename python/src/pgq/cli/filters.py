@@ -18,11 +18,11 @@ __all__ = ["add"]
 
 def add(commands: Commands) -> None:
     """Add the commands."""
-    group = commands.group("filter", "try filters out")
+    group = commands.group("filter", "test and explain filters")
     parser = group.add(
         "test",
         test,
-        "whether a message would match; exit code 3 if not",
+        "test whether a message matches a filter; exit code 3 if not",
         """
         pgq filter test '{"type": "paid"}' --headers '{"type": "paid"}'
         pgq filter test '{"payload.amount": {"$gt": 100}}' --payload '{"amount": 120}'
@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
     parser = group.add(
         "explain",
         explain,
-        "what a filter means for a queue, what a claim costs and what to do about it",
+        "explain how a filter is evaluated on a queue, and what a claim costs",
         """
         pgq filter explain orders '{"type": "paid"}'
         """,

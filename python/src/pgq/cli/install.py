@@ -23,19 +23,19 @@ Conn = psycopg.Connection[Any]
 
 def add(commands: Commands) -> None:
     """Add the commands."""
-    commands.add("demo", demo, "one message's whole life, on a server of its own", "pgq demo")
+    commands.add("demo", demo, "show the life of a message, on a private server", "pgq demo")
     parser = commands.add(
         "install",
         run,
-        "put pgq into a database, or upgrade it there",
+        "install pgq in a database, or upgrade it",
         """
         pgq install
         pgq install --plain --dsn postgresql://app@db.example.com/shop
         """,
-        more="Creates the extension where the server has its files, and else runs its script,\n"
-        "which needs nothing but the right to create a schema. Both can be upgraded.\n\n",
+        more="Creates the extension if the server has its files. Otherwise runs the extension's\n"
+        "script, which needs only the right to create a schema. Both can be upgraded.\n\n",
     )
-    parser.add_argument("--plain", action="store_true", help="without extension files in any case")
+    parser.add_argument("--plain", action="store_true", help="do not use extension files")
     parser = commands.add(
         "sql",
         show,
@@ -44,18 +44,19 @@ def add(commands: Commands) -> None:
         pgq sql install > migrations/0001_pgq.sql
         pgq sql upgrade | psql shop
         """,
-        more="One statement, which can be run again and again: it brings pgq to the version of "
-        "this\npackage and needs no extension files. In Python it is pgq.migrations.script().\n\n",
+        more="The script is one statement that can be run repeatedly. It installs or upgrades pgq "
+        "to the\nversion of this package, and needs no extension files. In Python it is\n"
+        "pgq.migrations.script().\n\n",
     )
     parser.add_argument(
         "action",
         choices=["install", "upgrade", "tle"],
-        help="upgrade installs nothing; tle is for servers with pg_tle",
+        help="upgrade fails if pgq is missing; tle is for servers with pg_tle",
     )
 
 
 def demo(options: Options, out: Output) -> int:
-    """Tell one message's life."""
+    """Run the demonstration."""
     from pgq import demo
 
     return demo.main()
@@ -76,7 +77,7 @@ def show(options: Options, out: Output) -> None:
 
 
 def install(conn: Conn, *, plain: bool = False) -> tuple[str, str]:
-    """Create or upgrade pgq in a database; return how it is installed and what was done."""
+    """Create or upgrade pgq; return the kind (extension or plain) and the action taken."""
     extension: str | None = _value(conn, statements.EXTENSION)
     if extension is not None:
         return "extension", _upgrade_extension(conn, extension)
@@ -119,7 +120,7 @@ def _refuse_newer(version: str) -> None:
 
 
 def _script() -> bytes:
-    """Return the script of the extension, which installs and upgrades without being one too."""
+    """Return the extension's script, which also installs and upgrades pgq as a plain schema."""
     return (extension_parent() / "extension" / f"pgq--{__version__}.sql").read_bytes()
 
 

@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "claim",
         claim,
-        "take messages, for the time of a lease",
+        "claim messages for the duration of a lease",
         """
         pgq claim orders
         pgq claim orders '{"type": "paid", "payload.amount": {"$gt": 100}}' -n 10 --lease 5m
@@ -42,19 +42,19 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("queue", help="the name of a queue")
     parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
-    parser.add_argument("-n", type=positive, default=1, help="at most so many (1)")
+    parser.add_argument("-n", type=positive, default=1, help="limit (1)")
     parser.add_argument(
         "--lease",
         type=duration,
         metavar="DURATION",
-        help="how long; the queue's lease if not given",
+        help="lease duration; the queue's if not given",
     )
-    parser.add_argument("--key", help="the same key gives the same messages until they are done")
+    parser.add_argument("--key", help="claims with the same key return the same messages")
 
     parser = commands.add(
         "ack",
         ack,
-        "acknowledge messages of a lease: they are done",
+        "acknowledge messages of a lease",
         """
         pgq ack 7301444403
         pgq ack 7301444403 41 42
@@ -64,7 +64,7 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "nack",
         nack,
-        "refuse messages of a lease: retried, or dead after the last attempt",
+        "refuse messages of a lease: they are retried, or become dead letters",
         """
         pgq nack 7301444403 --error 'bank not reachable'
         pgq nack 7301444403 41 --delay 15m
@@ -72,7 +72,7 @@ def add(commands: Commands) -> None:
     )
     _lease(parser)
     parser.add_argument(
-        "--delay", type=duration, metavar="DURATION", help="instead of the queue's backoff"
+        "--delay", type=duration, metavar="DURATION", help="retry delay; the queue's if not given"
     )
     _error(parser)
     parser = commands.add(
@@ -91,39 +91,39 @@ def add(commands: Commands) -> None:
     )
     _lease(parser)
     parser.add_argument(
-        "--delay", type=duration, metavar="DURATION", default=timedelta(0), help="ready after this"
+        "--delay", type=duration, metavar="DURATION", default=timedelta(0), help="due after this"
     )
-    parser = commands.add(
-        "extend", extend, "hold the messages of a lease for longer", "pgq extend 7301444403 10m"
+    parser = commands.add("extend", extend, "extend a lease", "pgq extend 7301444403 10m")
+    parser.add_argument("lease", type=int, help="the lease_id that claim printed")
+    parser.add_argument(
+        "time", nargs="?", type=duration, help="from now on; the queue's lease if not given"
     )
-    parser.add_argument("lease", type=int, help="the lease_id that claim has given")
-    parser.add_argument("time", nargs="?", type=duration, help="from now; else the queue's lease")
     parser = commands.add(
         "leases",
         leases,
-        "who holds how many messages, since when and until when; the oldest first",
+        "list the leases: holder, number of messages, age and end; the oldest first",
         """
         pgq leases
         pgq leases orders --json
         """,
-        more="pgq release LEASE breaks one: its messages can be claimed by others.\n\n",
+        more="pgq release LEASE ends a lease: other consumers can claim its messages.\n\n",
     )
     parser.add_argument("queue", nargs="?", help="all queues if not given")
     parser.add_argument("-n", type=positive, default=100, help="limit (100)")
 
 
 def _lease(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lease", type=int, help="the lease_id that claim has given")
-    parser.add_argument("id", nargs="*", type=int, help="some messages; else all that it holds")
+    parser.add_argument("lease", type=int, help="the lease_id that claim printed")
+    parser.add_argument("id", nargs="*", type=int, help="ids of messages; all if not given")
 
 
 def _error(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--error", help="why, for people")
-    parser.add_argument("--details", type=json_value, metavar="JSON", help="why, for programs")
+    parser.add_argument("--error", help="reason, for people")
+    parser.add_argument("--details", type=json_value, metavar="JSON", help="reason, for programs")
 
 
 def claim(options: Options, out: Output) -> int:
-    """Take messages."""
+    """Claim messages."""
     with client(options) as database:
         batch = database.claim(
             options.queue, options.filter, options.n, lease=options.lease, key=options.key
@@ -170,7 +170,7 @@ def release(options: Options, out: Output) -> None:
 
 
 def extend(options: Options, out: Output) -> None:
-    """Hold messages for longer."""
+    """Extend a lease."""
     with client(options) as database:
         out.value("lease_until", database.extend(options.lease, options.time))
 

@@ -22,30 +22,30 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "metrics",
         metrics,
-        "the numbers to watch, once or for Prometheus and OpenTelemetry",
+        "print the metrics, or export them to Prometheus or OpenTelemetry",
         """
         pgq metrics
         pgq metrics 'pgq_dead*' 'pgq_oldest*' --json
         pgq metrics --serve --port 9188
         OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318 pgq metrics --otlp
         """,
-        more="A role that is a member of pg_monitor sees all queues; others those that they may "
-        "consume.\n--serve answers /metrics and asks the database each time; while that cannot be "
-        "reached it says\npgq_up 0. There is no password: others than this machine should ask "
-        "through a proxy that has\none. --otlp sends as the OTEL_* variables say.\n\n",
+        more="A member of pg_monitor sees all queues; other roles see the queues that they may "
+        "consume.\n--serve answers /metrics and queries the database each time. While the database "
+        "cannot be\nreached, it answers pgq_up 0. It has no password: for access from other "
+        "machines use a proxy\nthat has one. --otlp is configured by the OTEL_* variables.\n\n",
     )
-    parser.add_argument("name", nargs="*", help="some of them; * and ? are wildcards")
+    parser.add_argument("name", nargs="*", help="only these metrics; * and ? are wildcards")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--serve", action="store_true", help="answer Prometheus until interrupted")
+    how.add_argument("--serve", action="store_true", help="serve Prometheus until interrupted")
     how.add_argument("--otlp", action="store_true", help="send by OTLP until interrupted")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=_PORT, help=f"where to listen ({_PORT})")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=_PORT, help=f"port to listen on ({_PORT})")
     parser.add_argument(
         "--timeout",
         type=duration,
         metavar="DURATION",
         default=duration("5s"),
-        help="for the database (5s)",
+        help="timeout of a query (5s)",
     )
     add_log(parser)
 

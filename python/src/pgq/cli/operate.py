@@ -1,4 +1,4 @@
-"""``pgq peek``, ``cancel``, ``purge``, ``move`` and ``reschedule``: messages that wait."""
+"""``pgq peek``, ``cancel``, ``purge``, ``move`` and ``reschedule``: waiting messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pgq.cli._output import Output, say
 __all__ = ["add"]
 
 _PEEKED = ("id", "topic", "priority", "published_at", "headers", "payload")
-# lease_until: when it is due, until when it is leased, when it died.
+# lease_until: when a scheduled message is due, a lease ends, or a dead letter died.
 _LISTED = ("id", "topic", "attempt", "lease_until", "headers", "payload")
 _STATES = ("ready", "scheduled", "leased", "waiting", "dead")
 
@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "peek",
         peek,
-        "look at messages without taking them: the next ones, or those in another state",
+        "list messages without claiming them: the next ones, or those in another state",
         """
         pgq peek orders
         pgq peek orders '{"type": "paid"}' -n 50 --json
@@ -42,12 +42,12 @@ def add(commands: Commands) -> None:
     _queue(parser)
     parser.add_argument("-n", type=positive, default=10, help="limit (10)")
     parser.add_argument(
-        "--state", choices=_STATES, default="ready", help="those in this state (ready)"
+        "--state", choices=_STATES, default="ready", help="messages in this state (ready)"
     )
     parser = commands.add(
         "cancel",
         cancel,
-        "end messages that wait: ready, scheduled or in ordering groups",
+        "delete waiting messages: ready, scheduled or in ordering groups",
         """
         pgq cancel orders --id 4711 --id 4712
         pgq cancel orders '{"type": "test"}' --dry-run
@@ -56,12 +56,12 @@ def add(commands: Commands) -> None:
     )
     _queue(parser)
     _id(parser)
-    parser.add_argument("--dedup-key", metavar="KEY", help="only the message with this key")
+    parser.add_argument("--dedup-key", metavar="KEY", help="only the message with this dedup key")
     _dry_run(parser)
     parser = commands.add(
         "purge",
         purge,
-        "end all messages of a queue that wait, or those that match",
+        "delete all waiting messages of a queue, or those that match",
         """
         pgq purge orders --dry-run
         pgq purge orders --all
@@ -75,15 +75,15 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "move",
         move,
-        "bring messages that wait to another queue",
+        "move waiting messages to another queue",
         """
         pgq move orders orders_slow '{"type": "report"}' --dry-run
         pgq move orders orders_slow -n 1000
         pgq move orders orders_slow --all
         """,
     )
-    parser.add_argument("queue", help="the queue that has them")
-    parser.add_argument("to", help="the queue that gets them")
+    parser.add_argument("queue", help="the queue to move from")
+    parser.add_argument("to", help="the queue to move to")
     parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
     parser.add_argument("-n", type=positive, help="limit, the next to be delivered first")
     _all(parser, "a filter and -n")
@@ -91,20 +91,20 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "reschedule",
         reschedule,
-        "change when messages that wait are delivered",
+        "change the delivery time of waiting messages",
         """
         pgq reschedule orders --id 4711
         pgq reschedule orders '{"type": "report"}' --delay 2h
         pgq reschedule orders --all --at 2030-01-31T06:00+01:00 --dry-run
         """,
-        more="Without --at and --delay they are delivered now.\n\n",
+        more="Without --at and --delay the messages are delivered now.\n\n",
     )
     _queue(parser)
     _id(parser)
     when = parser.add_mutually_exclusive_group()
-    when.add_argument("--at", type=moment, metavar="TIME", help="not before this time")
-    when.add_argument("--delay", type=duration, metavar="DURATION", help="after this, from now")
-    _all(parser, "a filter and an id")
+    when.add_argument("--at", type=moment, metavar="TIME", help="deliver at this time")
+    when.add_argument("--delay", type=duration, metavar="DURATION", help="deliver after this delay")
+    _all(parser, "a filter and --id")
     _dry_run(parser)
 
 
@@ -118,20 +118,20 @@ def _id(parser: argparse.ArgumentParser) -> None:
 
 
 def _all(parser: argparse.ArgumentParser, without: str) -> None:
-    parser.add_argument("--all", action="store_true", help=f"needed without {without}")
+    parser.add_argument("--all", action="store_true", help=f"required without {without}")
 
 
 def _dry_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only count")
 
 
-def _never_by_oversight(options: Options, what: str, *given: object) -> None:
+def _require_selection(options: Options, what: str, *given: object) -> None:
     if not (options.all or options.dry_run or any(value is not None for value in given)):
         raise Failure(f"{what} or --all", code=USAGE)
 
 
 def peek(options: Options, out: Output) -> None:
-    """Look at messages."""
+    """List messages."""
     with client(options) as database:
         rows: Sequence[Mapping[str, Any]]
         if options.state == "ready":
@@ -144,7 +144,7 @@ def peek(options: Options, out: Output) -> None:
 
 
 def cancel(options: Options, out: Output) -> None:
-    """End some messages."""
+    """Delete some waiting messages."""
     if options.id is None and options.filter is None and options.dedup_key is None:
         raise Failure(
             "cancel needs a filter, --id or --dedup-key", "All of them: pgq purge", code=USAGE
@@ -161,16 +161,16 @@ def cancel(options: Options, out: Output) -> None:
 
 
 def purge(options: Options, out: Output) -> None:
-    """End all messages."""
-    _never_by_oversight(options, "purge needs a filter", options.filter)
+    """Delete all waiting messages, or those that match."""
+    _require_selection(options, "purge needs a filter", options.filter)
     with client(options, notices=True) as database:
         count = database.purge(options.queue, options.filter, dry_run=options.dry_run)
     out.value("purged", count)
 
 
 def move(options: Options, out: Output) -> None:
-    """Bring messages to another queue."""
-    _never_by_oversight(options, "move needs a filter, -n", options.filter, options.n)
+    """Move messages to another queue."""
+    _require_selection(options, "move needs a filter, -n", options.filter, options.n)
     with client(options, notices=True) as database:
         count = database.move(
             options.queue, options.to, options.filter, options.n, dry_run=options.dry_run
@@ -179,8 +179,8 @@ def move(options: Options, out: Output) -> None:
 
 
 def reschedule(options: Options, out: Output) -> None:
-    """Change when messages are delivered."""
-    _never_by_oversight(options, "reschedule needs a filter, --id", options.filter, options.id)
+    """Change the delivery time of messages."""
+    _require_selection(options, "reschedule needs a filter, --id", options.filter, options.id)
     with client(options, notices=True) as database:
         count = database.reschedule(
             options.queue,

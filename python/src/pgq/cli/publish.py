@@ -44,38 +44,38 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "publish",
         publish,
-        "publish a message, or a message for each line of stdin",
+        "publish a message, or one message per line of stdin",
         """
         pgq publish orders '{"amount": 120}' --headers '{"type": "paid"}' --delay 15m
         pgq publish orders < orders.jsonl
         tail -f access.log | pgq publish logs --text
         pgq dlq list orders --json | pgq publish orders.again --messages
         """,
-        more="Prints the ids. Lines are published by the batch, each batch a transaction: if one "
-        "is refused,\nthose before it stay. A line is a payload, or with --messages an object "
-        "with payload, topic,\nheaders, priority and so on; fields that publish does not know are "
-        "left out.\n\n",
+        more="Prints the ids. Lines are published in batches, each batch in one transaction: if a "
+        "batch is\nrefused, the batches before it stay published. A line is a payload, or with "
+        "--messages an\nobject with payload, topic, headers, priority and so on; unknown fields "
+        "are ignored.\n\n",
     )
-    parser.add_argument("topic", nargs="?", help="where to publish")
+    parser.add_argument("topic", nargs="?", help="the topic to publish to")
     parser.add_argument("payload", nargs="?", help="JSON; lines of stdin if not given")
     parser.add_argument("--text", action="store_true", help="payloads are plain text, not JSON")
     parser.add_argument("--messages", action="store_true", help="lines are messages, not payloads")
-    parser.add_argument("--batch", type=positive, default=1000, help="lines at a time (1000)")
-    parser.add_argument("--progress", action=BooleanOptionalAction, help="a bar on stderr")
+    parser.add_argument("--batch", type=positive, default=1000, help="lines per batch (1000)")
+    parser.add_argument("--progress", action=BooleanOptionalAction, help="progress bar on stderr")
     parser.add_argument("--headers", type=json_object, metavar="JSON")
     parser.add_argument("--priority", type=int, metavar="N", help="higher is delivered first")
     parser.add_argument(
-        "--delay", type=duration, metavar="DURATION", help="not before this time has passed"
+        "--delay", type=duration, metavar="DURATION", help="deliver after this time"
     )
     parser.add_argument(
-        "--expires-in", type=duration, metavar="DURATION", help="not after this time has passed"
+        "--expires-in", type=duration, metavar="DURATION", help="do not deliver after this time"
     )
     for name in ("sender", "recipient", "reply-to", "correlation-id", "group-key", "dedup-key"):
         parser.add_argument(f"--{name}", metavar="TEXT")
 
 
 def publish(options: Options, out: Output) -> None:
-    """Publish one message, or what stdin says."""
+    """Publish one message, or the lines of stdin."""
     if options.topic is None and not options.messages:
         raise Failure("publish needs a topic", code=USAGE)
     names = ("headers", "priority", *_SPANS, "sender", "recipient", "reply_to", "correlation_id")
@@ -88,7 +88,7 @@ def publish(options: Options, out: Output) -> None:
     if options.payload is not None:
         draft = _draft(options.payload, model, options, "the payload")
         with connect(options) as conn:
-            _tell(_send(conn, [draft]), out)
+            _print_ids(_send(conn, [draft]), out)
         return
     if sys.stdin.isatty():
         say("a message for each line; end with Ctrl-D")
@@ -111,7 +111,7 @@ def _publish_lines(options: Options, model: Draft, out: Output) -> None:
                         drafts.append(_draft(text, model, options, f"line {number}"))
                 ids = _send(conn, drafts)
                 count += len(ids)
-                _tell(ids, out)
+                _print_ids(ids, out)
                 progress.at(read, count)
     finally:
         progress.close()
@@ -119,7 +119,7 @@ def _publish_lines(options: Options, model: Draft, out: Output) -> None:
 
 
 def _send(conn: psycopg.Connection[Any], drafts: list[Draft]) -> list[int]:
-    """Publish in one transaction; neighbours that differ in little share a statement."""
+    """Publish in one transaction; adjacent messages with common options share a statement."""
     ids: list[int] = []
     with conn.transaction():
         for _, group in groupby(drafts, common_options):
@@ -127,7 +127,7 @@ def _send(conn: psycopg.Connection[Any], drafts: list[Draft]) -> list[int]:
     return ids
 
 
-def _tell(ids: list[int], out: Output) -> None:
+def _print_ids(ids: list[int], out: Output) -> None:
     for id in ids:
         out.value("id", id)
     sys.stdout.flush()
@@ -159,7 +159,7 @@ def _draft(text: str, model: Draft, options: Options, where: str) -> Draft:
 
 
 def _batches(stream: BinaryIO, size: int) -> Iterator[list[bytes]]:
-    """Yield lines by the batch; what has come is not kept waiting for what may come."""
+    """Yield batches of lines; a batch that waits for more lines is yielded after 0.2 seconds."""
     descriptor = stream.fileno()
     rest = b""
     lines: list[bytes] = []
@@ -185,6 +185,6 @@ def _batches(stream: BinaryIO, size: int) -> Iterator[list[bytes]]:
 
 
 def _size(stream: BinaryIO) -> int | None:
-    """Return the bytes of a file, if it is one."""
+    """Return the size of a file in bytes; None for a pipe or terminal."""
     found = os.fstat(stream.fileno())
     return found.st_size if stat.S_ISREG(found.st_mode) else None

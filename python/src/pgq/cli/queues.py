@@ -61,11 +61,11 @@ _POLICY = (
 
 def add(commands: Commands) -> None:
     """Add the commands."""
-    commands.add("queues", queues, "the queues and their policies", "pgq queues")
+    commands.add("queues", queues, "list the queues and their policies", "pgq queues")
     parser = commands.add(
         "create",
         create,
-        "create a queue, which receives the topic of its name",
+        "create a queue that receives the topic of its name",
         """
         pgq create orders
         pgq create orders --lane-keys type,country --lease 5m --max-attempts 10
@@ -82,69 +82,70 @@ def add(commands: Commands) -> None:
         pgq alter orders --lane-keys type
         pgq alter calls --rate '' --burst 0 --max-leased 0
         """,
-        more="An empty --lane-keys removes the lanes, 0 or an empty rate a limit.\n\n",
+        more="An empty --lane-keys removes the lanes. 0 or an empty rate removes a limit.\n\n",
     )
     _policy(parser)
 
     parser = commands.add("drop", drop, "drop a queue", "pgq drop orders --force")
     parser.add_argument("queue", help="the name of a queue")
-    parser.add_argument("--force", action="store_true", help="even if it holds messages")
+    parser.add_argument("--force", action="store_true", help="drop it even if it holds messages")
     for name, function, what in (
-        ("pause", pause, "stop delivery from a queue, or a schedule"),
-        ("resume", resume, "go on with delivery from a queue, or with a schedule"),
+        ("pause", pause, "pause delivery from a queue, or a schedule"),
+        ("resume", resume, "resume delivery from a queue, or a schedule"),
     ):
         parser = commands.add(
             name, function, what, f"pgq {name} orders\npgq {name} --schedule nightly"
         )
         parser.add_argument("queue", help="the name of a queue, or of a schedule")
         parser.add_argument("--schedule", action="store_true", help="a schedule, not a queue")
-    commands.add("limits", limits, "the limits of queues, and how far they are used", "pgq limits")
+    commands.add("limits", limits, "list the limits of queues, and their usage", "pgq limits")
     commands.add(
         "maintain",
         maintain,
-        "do all upkeep now; queues work without it",
+        "run maintenance now",
         """
         pgq maintain
         """,
-        more="Consumers do it about once a minute, pg_cron can: call pgq.maintain()\n\n",
+        more="Consumers run it about once a minute, and pg_cron can: call pgq.maintain()\n"
+        "Without maintenance queues work, but the log grows.\n\n",
     )
 
 
 def _policy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queue", help="the name of a queue")
-    parser.add_argument("--lane-keys", metavar="KEY,KEY", help="headers that filters ask for most")
+    parser.add_argument("--lane-keys", metavar="KEY,KEY", help="fields that filters test most")
     for name, what in (
-        ("lease", "how long a claim holds its messages"),
-        ("max-lease", "how long messages can be held altogether"),
+        ("lease", "lease duration: how long a claim holds its messages"),
+        ("max-lease", "how long a message can be held with all extensions"),
         ("backoff", "delay before the first retry"),
         ("max-backoff", "the longest delay before a retry"),
         ("retention", "how long the log keeps messages"),
-        ("dedup-window", "how long a dedup key counts"),
+        ("dedup-window", "how long a dedup key is remembered"),
     ):
         parser.add_argument(f"--{name}", type=duration, metavar="DURATION", help=what)
-    parser.add_argument("--max-attempts", type=positive, metavar="N", help="deliveries at most")
-    parser.add_argument("--set-size", type=positive, metavar="N", help="messages in a row of state")
+    parser.add_argument("--max-attempts", type=positive, metavar="N", help="the most deliveries")
+    parser.add_argument("--set-size", type=positive, metavar="N", help="most ids in a ready row")
     parser.add_argument("--mode", choices=["queue", "archive"])
     parser.add_argument("--journal", choices=["all", "failures"])
     parser.add_argument(
         "--dedup",
         choices=["keep", "replace", "postpone"],
-        help="what is done to a message that waits, by another with its dedup key",
+        help="what a second message with the same dedup key does to the waiting one",
     )
     parser.add_argument("--on-expiry", choices=["dead_letter", "discard"])
-    parser.add_argument("--on-dead", choices=["release", "block"], help="of an ordering group")
+    parser.add_argument("--on-dead", choices=["release", "block"], help="its ordering group")
     for name, what in (
-        ("max-leased", "messages under way at a time"),
-        ("burst", "messages that may come at once"),
-        ("lane-max-leased", "messages of a lane under way at a time"),
-        ("lane-burst", "messages of a lane that may come at once"),
+        ("max-leased", "the most messages leased at a time"),
+        ("burst", "the most messages of a rate that are delivered at once"),
+        ("lane-max-leased", "the most messages of a lane leased at a time"),
+        ("lane-burst", "the most messages of a lane's rate that are delivered at once"),
     ):
         parser.add_argument(f"--{name}", type=natural, metavar="N", help=what)
-    for name, what in (("rate", "messages in a time"), ("lane-rate", "the same for each lane")):
+    for name, what in (("rate", "the most messages"), ("lane-rate", "the most per lane")):
         parser.add_argument(f"--{name}", metavar="N/UNIT", help=f"{what}, such as 100/min")
     for name, what in (
         ("fair", "lanes take turns"),
-        ("suggestions", "collect statistics for filters"),
+        ("suggestions", "let the header route of a message name this queue"),
     ):
         parser.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=what)
 
@@ -187,14 +188,14 @@ def drop(options: Options, out: Output) -> None:
 
 
 def pause(options: Options, out: Output) -> None:
-    """Stop delivery, or a schedule."""
+    """Pause delivery, or a schedule."""
     with client(options) as database:
         do = database.pause_schedule if options.schedule else database.pause
         tell(out, "paused", do(options.queue), "it was paused already")
 
 
 def resume(options: Options, out: Output) -> None:
-    """Go on with delivery, or with a schedule."""
+    """Resume delivery, or a schedule."""
     with client(options) as database:
         do = database.resume_schedule if options.schedule else database.resume
         tell(out, "resumed", do(options.queue), "it was not paused")
@@ -210,8 +211,8 @@ def limits(options: Options, out: Output) -> None:
 
 
 def maintain(options: Options, out: Output) -> None:
-    """Do all upkeep."""
+    """Run maintenance."""
     with connect(options) as conn:
-        conn.add_notice_handler(lambda said: say(f"{said.severity}: {said.message_primary}"))
+        conn.add_notice_handler(lambda note: say(f"{note.severity}: {note.message_primary}"))
         conn.execute("call pgq.maintain()")
     say("done")

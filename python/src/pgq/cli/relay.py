@@ -28,57 +28,58 @@ def add(commands: Commands) -> None:
         pgq relay --queue billing --to postgresql://other/shop
         PGQ_WEBHOOK_SECRET=whsec_... pgq relay --queue hooks --to https://example.com/hook
         """,
-        more="redis:  stream=KEY (the queue's name), channel=NAME, keep=N entries, limit=N: rest "
-        "while there\n        are so many\nfile, s3 and others of fsspec:  format=jsonl|parquet, "
-        "compression=gzip|zstd|snappy|none\npostgresql:  topic=TOPIC, else that of each message\n"
-        "https:  signed with PGQ_WEBHOOK_SECRET as standardwebhooks.com has it\n\n"
-        "A relay that is started again under its name goes on with the batch that it had. One "
-        "whose\ndestination is down rests, and its messages wait in the queue: see pgq relays.\n\n",
+        more="redis:  stream=KEY (the queue's name), channel=NAME, keep=N entries, limit=N: pause "
+        "at this\n        length of the stream\nfile, s3 and others of fsspec:  "
+        "format=jsonl|parquet, compression=gzip|zstd|snappy|none\npostgresql:  topic=TOPIC (the "
+        "topic of each message)\nhttps:  signed with PGQ_WEBHOOK_SECRET as in "
+        "standardwebhooks.com\n\nA relay that is restarted under its name continues with its last "
+        "batch. While the destination\nis down, the relay pauses and the messages wait in the "
+        "queue: see pgq relays.\n\n",
     )
-    parser.add_argument("--queue", required=True, help="what to forward")
-    parser.add_argument("--to", required=True, metavar="URL", help="where to")
+    parser.add_argument("--queue", required=True, help="the queue to forward")
+    parser.add_argument("--to", required=True, metavar="URL", help="the destination")
     parser.add_argument(
-        "--subscribe", metavar="PATTERN", help="let the queue, made if new, receive these topics"
+        "--subscribe", metavar="PATTERN", help="subscribe the queue, created if new, to topics"
     )
-    parser.add_argument("--name", default="relay", help="tells relays of one queue apart (relay)")
+    parser.add_argument("--name", default="relay", help="unique among the queue's relays (relay)")
     parser.add_argument(
         "--batch", type=positive, help="messages sent at once (500; files 10000; https 100)"
     )
     parser.add_argument(
-        "--every", type=duration, metavar="DURATION", help="wait so long for a batch (files 60s; 0)"
+        "--every", type=duration, metavar="DURATION", help="how long to fill a batch (files 60s; 0)"
     )
     parser.add_argument(
         "--timeout",
         type=duration,
         metavar="DURATION",
         default=duration("30s"),
-        help="of one sending (30s)",
+        help="timeout of sending a batch (30s)",
     )
     parser.add_argument(
-        "--failures", type=positive, default=5, help="that open the circuit breaker (5)"
+        "--failures", type=positive, default=5, help="failures that open the circuit breaker (5)"
     )
     parser.add_argument(
         "--window",
         type=duration,
         metavar="DURATION",
         default=duration("2m"),
-        help="in which they count (2m)",
+        help="the time in which failures count (2m)",
     )
     parser.add_argument(
         "--reset",
         type=duration,
         metavar="DURATION",
         default=duration("30s"),
-        help="how long it stays open (30s)",
+        help="how long the circuit breaker stays open (30s)",
     )
     parser.add_argument("--drain", action="store_true", help="end when nothing is ready")
     parser = commands.add(
         "relays",
         relays,
-        "where relays forward queues to, and how they are doing",
+        "list the relays: destination, state and error",
         "pgq relays",
-        more="A relay whose circuit is open leaves its destination alone for a while. One that is "
-        "not alive\nhas not been heard of lately; if it is not to come back: "
+        more="A relay whose circuit is open sends nothing for a while. A relay that is not alive "
+        "has sent no\nheartbeat lately. To remove it from the list: "
         "select pgq.relay_report(queue, relay)\n\n",
     )
 

@@ -14,8 +14,8 @@ __all__ = ["add"]
 def add(commands: Commands) -> None:
     """Add the commands."""
     for name, function, what in (
-        ("grant", grant, "give a role and its members a right to a queue"),
-        ("revoke", revoke, "take a right to a queue away from a role"),
+        ("grant", grant, "grant a role and its members a right on a queue"),
+        ("revoke", revoke, "revoke a right on a queue from a role"),
     ):
         parser = commands.add(
             name,
@@ -26,8 +26,8 @@ def add(commands: Commands) -> None:
             pgq {name} orders billing_app consume
             """,
             more="publish  to publish to every topic that the queue receives\n"
-            "consume  to claim from it and to look at it\n"
-            "admin    both, and to alter, pause, subscribe, purge, replay and drop it\n\n",
+            "consume  to claim from the queue and to read its state\n"
+            "admin    both, and to alter, pause, subscribe, purge, replay and drop the queue\n\n",
         )
         parser.add_argument("queue", help="the name of a queue")
         parser.add_argument("role", help="a role of the database")
@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "rights",
         rights,
-        "who has which right to which queue",
+        "list the rights of roles on queues",
         """
         pgq rights
         pgq rights orders
@@ -45,12 +45,12 @@ def add(commands: Commands) -> None:
 
 
 def grant(options: Options, out: Output) -> None:
-    """Give a right."""
+    """Grant a right."""
     tell(out, "granted", _change(_sql.GRANT, options), "it has the right already")
 
 
 def revoke(options: Options, out: Output) -> None:
-    """Take a right away."""
+    """Revoke a right."""
     tell(out, "revoked", _change(_sql.REVOKE, options), "it does not have the right")
 
 

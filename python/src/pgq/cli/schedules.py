@@ -17,40 +17,42 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "schedule",
         schedule,
-        "publish a message at regular times; the same name again changes it",
+        "publish a message at regular times; an existing name changes its schedule",
         """
         pgq schedule nightly reports '{"kind": "daily"}' --cron '0 3 * * *' --time-zone Europe/Rome
         pgq schedule heartbeat health true --every 30s --missed skip
         """,
-        more="Whoever claims or maintains runs what is due, once. It prints the next run.\n"
-        "Stop it for a while: pgq pause --schedule NAME\n\n",
+        more="Prints the next run. Claims and maintenance publish the due messages, each once.\n"
+        "To pause a schedule: pgq pause --schedule NAME\n\n",
     )
-    parser.add_argument("name", help="of the schedule")
-    parser.add_argument("topic", help="where to publish")
+    parser.add_argument("name", help="the name of the schedule")
+    parser.add_argument("topic", help="the topic to publish to")
     parser.add_argument("payload", type=json_value, help="JSON")
     times = parser.add_mutually_exclusive_group(required=True)
     times.add_argument("--cron", help="minute hour day month weekday, or @daily and the like")
-    times.add_argument("--every", type=duration, metavar="DURATION", help="so often, from now on")
-    parser.add_argument("--time-zone", default="UTC", metavar="ZONE", help="of --cron (UTC)")
+    times.add_argument("--every", type=duration, metavar="DURATION", help="interval, from now on")
+    parser.add_argument("--time-zone", default="UTC", metavar="ZONE", help="zone of --cron (UTC)")
     parser.add_argument(
         "--missed", choices=("skip", "one", "all"), default="one",
-        help="what becomes of runs that nobody was there for (one for all of them)",
+        help="missed runs: skip them, or publish one message for all of them, or all (one)",
     )  # fmt: skip
     parser.add_argument("--headers", type=json_object, metavar="JSON")
     parser.add_argument("--priority", type=int, default=0, metavar="N", help="higher goes first")
-    parser.add_argument("--expires-in", type=duration, metavar="DURATION", help="of each message")
+    parser.add_argument(
+        "--expires-in", type=duration, metavar="DURATION", help="lifetime of each message"
+    )
     parser = commands.add(
         "unschedule",
         unschedule,
-        "end a schedule; what it has published stays",
+        "remove a schedule; its published messages stay",
         "pgq unschedule nightly",
     )
-    parser.add_argument("name", help="of the schedule")
-    commands.add("schedules", schedules, "the schedules, their last and next runs", "pgq schedules")
+    parser.add_argument("name", help="the name of the schedule")
+    commands.add("schedules", schedules, "list the schedules with their runs", "pgq schedules")
 
 
 def schedule(options: Options, out: Output) -> None:
-    """Make or change a schedule."""
+    """Create or change a schedule."""
     with client(options) as database:
         next_at = database.schedule(
             options.name,
@@ -71,7 +73,7 @@ def schedule(options: Options, out: Output) -> None:
 
 
 def unschedule(options: Options, out: Output) -> None:
-    """End a schedule."""
+    """Remove a schedule."""
     with client(options) as database:
         tell(out, "unscheduled", database.unschedule(options.name), "there is no such schedule")
 

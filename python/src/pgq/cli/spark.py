@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
 
 
 def spark(options: Options, out: Output) -> int:
-    """Hand over; what Spark needs is loaded only now."""
+    """Run a pipeline; PySpark is imported only here."""
     try:
         from pgq.spark.__main__ import main
     except ModuleNotFoundError as error:

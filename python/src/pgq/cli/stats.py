@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add"]
 
-# What is counted and what is measured, with the titles of their columns.
+# Counts and rates, with the titles of their columns.
 _COUNTS = {
     "ready": "ready",
     "scheduled": "sched",
@@ -32,7 +32,7 @@ _RATES = {
     "failed_per_second": "fail/s",
 }
 _TITLES = ("queue", *_COUNTS.values(), "oldest", *_RATES.values(), "state")
-# Shown only if a queue has them.
+# Columns that are shown only if a queue has a value.
 _SELDOM = ("sched", "wait", "state")
 _HISTORY = ("at", "queue", "event", "attempt", "holder", "client", "lease_id", "note")
 
@@ -42,18 +42,18 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "stats",
         stats,
-        "how the queues are doing",
+        "show counts, ages and rates of the queues",
         """
         pgq stats
         pgq stats orders --watch
         pgq stats --watch 10 --json >> stats.jsonl
         """,
-        more="Rates are those of the last one to two minutes; - means that nobody counts. A count "
-        "above\nsome hundred rows of state is an estimate: it begins with ~. 120k is 120,000; "
-        "--json has all\ndigits. sched (due later), wait (for their turn in a group) and state "
-        "are shown if there are any.\n\n",
+        more="Rates are those of the last one to two minutes; - means that there is no count. A "
+        "large count is\nan estimate, and begins with ~. 120k is 120,000; --json has all digits. "
+        "sched (due later), wait\n(for their turn in a group) and state are shown only if a queue "
+        "has such messages.\n\n",
     )
-    parser.add_argument("queue", nargs="*", help="some queues; else all")
+    parser.add_argument("queue", nargs="*", help="all queues if not given")
     parser.add_argument(
         "--watch", "-w", nargs="?", type=float, const=2.0, metavar="SECONDS",
         help="refresh until Ctrl-C (every 2 s), with arrows for what rises and falls",
@@ -61,7 +61,7 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "history",
         history,
-        "what happened to a message, oldest first",
+        "list the events of a message, oldest first",
         "pgq history 4711",
     )
     parser.add_argument("id", type=int, help="the id of the message")
@@ -88,12 +88,12 @@ def stats(options: Options, out: Output) -> None:
 
 
 def _watch(terminal: Console, database: Client, options: Options) -> NoReturn:
-    """Show a live view: the table, written over the last one."""
+    """Show a live view: each table replaces the last one."""
     before: dict[str, dict[str, Any]] = {}
     with _terminal.live(terminal) as view:
         while True:
             rows = _rows(database, options.queue)
-            # Besides the rows there are this line, an empty one and two lines of titles.
+            # Four lines are not rows: the time, an empty line, and two lines of titles.
             hidden = len(rows) - max(terminal.height - 4, 1)
             more = f" · {hidden} more: name some queues to see them" if hidden > 0 else ""
             shown = _table(rows[: terminal.height], before)
@@ -119,7 +119,7 @@ def _show(rows: list[dict[str, Any]], out: Output) -> None:
 
 
 def _table(rows: list[dict[str, Any]], before: dict[str, dict[str, Any]]) -> Table:
-    """Return the statistics, with arrows for what differs from those before."""
+    """Return the table, with an arrow for each count that differs from the last one."""
     shown = [_readable(row, before.get(row["queue"])) for row in rows]
     titles = [
         title
@@ -138,16 +138,16 @@ def _readable(row: dict[str, Any], before: dict[str, Any] | None) -> dict[str, s
         trend = "" if before is None else _trend(before[name], row[name])
         shown[title] = f"{about}{_short(row[name])}{trend}"
     for name, title in _RATES.items():
-        # Nobody has counted, or nobody records it: that is not 0.
+        # None means that there is no count, or that the audit log does not record it.
         shown[title] = "-" if row[name] is None else _short(row[name])
     return shown
 
 
 def _state(row: dict[str, Any]) -> str:
-    """Return what is worth saying: a queue that delivers, and has no relay, is as it should be."""
-    said = "paused" if row["paused"] else "" if row["mode"] == "queue" else row["mode"]
+    """Return paused, the mode and the relay; empty for a queue that delivers without a relay."""
+    state = "paused" if row["paused"] else "" if row["mode"] == "queue" else row["mode"]
     relay = "" if row["relay"] is None else f"relay {row['relay']}"
-    return ", ".join(filter(None, [said, relay]))
+    return ", ".join(filter(None, [state, relay]))
 
 
 def _trend(was: int, now: int) -> str:
@@ -179,7 +179,7 @@ def _age(age: timedelta | None) -> str:
 
 
 def history(options: Options, out: Output) -> int:
-    """Show what happened to a message."""
+    """List the events of a message."""
     with client(options) as database:
         rows = database.history(options.id)
     if not rows:

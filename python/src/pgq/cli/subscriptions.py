@@ -23,36 +23,36 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "subscribe",
         subscribe,
-        "let a queue, made if new, receive topics",
+        "subscribe a queue, created if new, to topics",
         """
         pgq subscribe billing 'orders.*'
         pgq subscribe billing 'orders.#' '{"type": "paid"}'
         pgq subscribe billing 'orders.*' --since 2030-01-31T06:00+01:00
         """,
-        more="A pattern is words separated by dots: * is one word, # any number of words.\n\n",
+        more="A pattern has words separated by dots: * is one word, # any number of words.\n\n",
     )
     parser.add_argument("queue", help="the queue that receives")
-    parser.add_argument("pattern", help="which topics; quote it for the shell")
+    parser.add_argument("pattern", help="topic pattern; quote it for the shell")
     parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
     since = parser.add_mutually_exclusive_group()
-    since.add_argument("--since", type=moment, metavar="TIME", help="also what the log has since")
-    since.add_argument("--since-id", type=int, metavar="ID", help="also the log from this id on")
+    since.add_argument("--since", type=moment, metavar="TIME", help="also the log from this time")
+    since.add_argument("--since-id", type=int, metavar="ID", help="also the log from this id")
     parser = commands.add(
         "unsubscribe",
         unsubscribe,
-        "end a subscription; what the queue has received stays in it",
+        "end a subscription; messages that the queue has received stay in it",
         """
         pgq unsubscribe billing 'orders.*'
         pgq unsubscribe billing --all
         """,
     )
     parser.add_argument("queue", help="the queue that receives")
-    parser.add_argument("pattern", nargs="?", help="as it was subscribed")
+    parser.add_argument("pattern", nargs="?", help="the pattern of the subscription")
     parser.add_argument("--all", action="store_true", help="all subscriptions of the queue")
     parser = commands.add(
         "subscriptions",
         subscriptions,
-        "who is subscribed to what, and how often that matched",
+        "list the subscriptions, and how many messages matched",
         """
         pgq subscriptions
         pgq subscriptions billing --json

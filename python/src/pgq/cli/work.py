@@ -30,7 +30,7 @@ from pgq.message import Message
 __all__ = ["add"]
 
 _COLUMNS = ("id", "topic", "attempt", "headers", "payload")
-# sysexits.h: EX_DATAERR, the input was wrong and will be.
+# EX_DATAERR of sysexits.h: the input is wrong, so that a retry would fail again.
 _HOPELESS = 65
 _ERROR_BYTES = 2000
 
@@ -40,33 +40,33 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "consume",
         consume,
-        "run a command for each message, or print messages, as they come",
+        "run a command for each message of a queue, or print the messages",
         """
         pgq consume orders --exec ./handle-order
         pgq consume orders '{"type": "mail"}' --exec 'sendmail -t' --concurrency 4
         pgq consume logs --json >> logs.jsonl
         pgq consume orders --exec 'jq .amount' --drain
         """,
-        more="The command is for sh. Its stdin is the payload as JSON; PGQ_ID, PGQ_TOPIC, "
+        more="sh runs the command. Its stdin is the payload as JSON; PGQ_ID, PGQ_TOPIC, "
         "PGQ_ATTEMPT,\nPGQ_HEADERS, PGQ_SENDER, PGQ_REPLY_TO and PGQ_CORRELATION_ID are in its "
-        "environment.\nExit code 0 acknowledges the message, 65 makes it a dead letter, anything "
-        "else has it\nretried; the end of stderr is kept as the error. Without --exec a message "
-        "is acknowledged\nwhen it has been printed. SIGTERM and Ctrl-C let commands finish and "
-        "give the rest back.\n\n",
+        "environment.\nExit code 0 acknowledges the message, 65 makes it a dead letter, and any "
+        "other code retries\nit; the end of stderr becomes the error. Without --exec a message is "
+        "acknowledged after it\nwas printed. On SIGTERM and Ctrl-C running commands finish, and "
+        "other messages are released.\n\n",
     )
     parser.add_argument("queue", help="the name of a queue")
     parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
-    parser.add_argument("--exec", metavar="COMMAND", help="what to run")
+    parser.add_argument("--exec", metavar="COMMAND", help="the command to run")
     parser.add_argument("--concurrency", type=positive, default=1, help="commands at once (1)")
-    parser.add_argument("--batch", type=positive, help="messages of a claim")
+    parser.add_argument("--batch", type=positive, help="messages per claim")
     parser.add_argument(
-        "--lease", type=duration, metavar="DURATION", help="renewed while a command runs"
+        "--lease", type=duration, metavar="DURATION", help="lease duration; extended if needed"
     )
     parser.add_argument(
         "--timeout",
         type=duration,
         metavar="DURATION",
-        help="kill a command that takes longer, and have it retried",
+        help="kill a command that takes longer, and retry its message",
     )
     parser.add_argument("--drain", action="store_true", help="end when nothing is ready")
     add_log(parser)
@@ -88,11 +88,11 @@ def _execute(options: Options) -> None:
             options.queue,
             Execute(options.exec, options.timeout),
             filter=options.filter,
-            # What would wait behind a slow command is for other consumers.
+            # Claim no more than can run now: other consumers can take the rest.
             batch_size=options.batch or options.concurrency,
             concurrency=options.concurrency,
             lease=options.lease,
-            # A command is killed, which a handler cannot be.
+            # --timeout kills a command; a handler in a thread could not be killed.
             handler_timeout=None,
             drain=options.drain,
         )
@@ -140,28 +140,28 @@ class Execute:
         self._timeout = None if timeout is None else timeout.total_seconds()
 
     def __call__(self, message: Message) -> None:
-        """Run the command, and raise what its exit code means."""
+        """Run the command; raise `Retry` or `Reject` by its exit code."""
         sys.stdout.flush()
         with subprocess.Popen(
             ["/bin/sh", "-c", self._command],
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | _environment(message),
-            # Ctrl-C is for us: the command may finish.
+            # In its own session the command does not get Ctrl-C, and may finish.
             start_new_session=True,
         ) as process:
             try:
-                _, told = process.communicate(
+                _, stderr = process.communicate(
                     as_json(message.payload).encode() + b"\n", self._timeout
                 )
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise Retry(f"the command took longer than {self._timeout:g} s") from None
-        said = told.decode(errors="replace")
-        sys.stderr.write(said)
+        text = stderr.decode(errors="replace")
+        sys.stderr.write(text)
         if process.returncode == 0:
             return
-        error = f"exit code {process.returncode}: {said[-_ERROR_BYTES:].strip()}".rstrip(": ")
+        error = f"exit code {process.returncode}: {text[-_ERROR_BYTES:].strip()}".rstrip(": ")
         if process.returncode == _HOPELESS:
             raise Reject(error)
         raise Retry(error)

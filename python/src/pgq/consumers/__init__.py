@@ -1,1 +1,1 @@
-"""What consumers of both kinds share: options, checks of handlers, worker processes."""
+"""Code for consumers: options, checks of handlers, worker processes."""

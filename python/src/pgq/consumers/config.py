@@ -1,4 +1,4 @@
-"""The options of a consumer, and what a handler may raise."""
+"""The options of a consumer, and the exceptions that a handler may raise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class ConsumerConfig:
     """The options of a consumer. Durations may also be seconds, or texts such as ``15m``.
 
     :param filter: the messages to claim, evaluated by the database; None for all.
-    :param where: a test in the client. What it refuses is released after `refused_delay`.
+    :param where: a test in the client. Messages that fail the test are released without counting
+        the attempt, and are not delivered again before `refused_delay`.
     :param payload_type: the type of payloads: a dataclass, a model of pydantic, any type hint.
         A message whose payload does not fit is refused, and no handler is called.
     :param batch_size: the most messages of one claim. None adapts it: as many as the handlers
@@ -30,9 +31,9 @@ class ConsumerConfig:
     :param lease: the lease duration; the queue's if None. The lease is extended while a handler
         runs.
     :param handler_timeout: how long a handler may take for one message; None for no limit.
-    :param notifications: False: always poll.
-    :param poll_interval: how often to poll where notifications do not work.
-    :param idle_timeout: how often to poll, for safety, where they do.
+    :param notifications: False to poll instead of listening for notifications.
+    :param poll_interval: how often to poll if notifications do not work.
+    :param idle_timeout: how often to poll, for safety, if notifications work.
     :param ack_delay: finished messages of a batch are acknowledged together, after this time at
         the latest.
     :param grace: how long running handlers may take to finish when the consumer stops.
@@ -78,7 +79,10 @@ class ConsumerConfig:
 
 
 class Retry(Exception):
-    """Raised by a handler: try the message again, after the delay or the queue's backoff."""
+    """Raised by a handler to retry its message, after the delay or the queue's backoff.
+
+    >>> raise Retry("the bank does not answer", delay="5m")
+    """
 
     def __init__(self, reason: str = "", *, delay: Duration | None = None) -> None:
         super().__init__(reason)
@@ -86,4 +90,4 @@ class Retry(Exception):
 
 
 class Reject(Exception):
-    """Raised by a handler: the message can never be handled, so it becomes a dead letter."""
+    """Raised by a handler to make its message a dead letter, without a retry."""

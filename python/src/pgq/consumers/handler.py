@@ -29,7 +29,7 @@ def refuse_generator(handler: Callable[..., Any]) -> None:
 
 
 def refuse_result(handler: Callable[..., Any], result: Any) -> None:
-    """Raise if a handler has returned an awaitable where nothing awaits it."""
+    """Raise if a handler that runs in a thread has returned an awaitable."""
     if not inspect.isawaitable(result):
         return
     if inspect.iscoroutine(result):

@@ -1,4 +1,4 @@
-"""Consumers in processes of their own, for handlers that keep a processor busy."""
+"""Consumers in several processes, for CPU-bound handlers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pgq.options import ConsumerOptions
 
 __all__ = ["run_processes"]
 
-_LOOK_SECONDS = 0.2
+_CHECK_SECONDS = 0.2
 _RESTART_SECONDS = 1.0
-# The exit code of a process that must not be replaced.
+# The exit code of a process that failed permanently, so that it must not be replaced.
 _HOPELESS = 78
 
 
@@ -41,16 +41,19 @@ def run_processes(
 ) -> None:
     """Consume in several processes until SIGTERM or SIGINT; replace one that dies.
 
-    A process that ends by itself, because of `drain`, is not replaced. Returns when all have ended.
-    Raises `PgqError` if the queue is missing, the filter is wrong, or a right is missing.
+    A process that ends by itself, because of `drain`, is not replaced. Returns when all processes
+    have ended. Raises `PgqError` if the queue is missing, the filter is wrong, or a right is
+    missing.
 
-    :param processes: how many.
+    :param processes: the number of processes.
     :param conninfo: a connection string of libpq.
     :param topic: the name of the queue.
     :param handler: a function of a module, so that the processes can import it.
     :param options: those of `ConsumerConfig`.
+
+    >>> run_processes(4, "postgresql://app@db/shop", "orders", shop.handle_order)
     """
-    caller(handler)  # raises here if it cannot be a handler, instead of in every process
+    caller(handler)  # raises an error about the handler here, instead of in every process
     if processes < 1:
         raise ValueError("at least one process is needed")
     context = multiprocessing.get_context("spawn")
@@ -73,7 +76,7 @@ def run_processes(
     running = [begin() for _ in range(processes)]
     try:
         while not stopping.is_set() and any(process.exitcode != 0 for process in running):
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_CHECK_SECONDS)
             for index, process in enumerate(running):
                 if process.exitcode == _HOPELESS and not stopping.is_set():
                     raise PgqError(f"the workers of {topic} cannot consume: {errors.get()}")

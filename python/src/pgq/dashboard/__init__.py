@@ -1,8 +1,8 @@
 """A web page for operators: queues, messages, consumers, dead letters, schedules, filters.
 
 `pgq dashboard` serves the page. `app()` is the same page as an ASGI application, to be mounted in
-another one behind its login. The page has the rights of the role of its connection, and changes
-nothing unless it is told that it may. Needs ``pgq-client[dashboard]``.
+another one behind its login. The page has the rights of its database role, and is read-only unless
+writes are enabled. Needs ``pgq-client[dashboard]``.
 """
 
 from __future__ import annotations

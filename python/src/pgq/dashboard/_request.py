@@ -1,4 +1,4 @@
-"""The parts of a request: what is not as it should be is refused before the database hears it."""
+"""The parts of a request; invalid requests are refused before the database is queried."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ __all__ = [
 _MOST_BYTES = 128 * 1024
 _MOST_IDS = 1000
 _BIGINT = range(1, 2**63)
-# How long a browser may take to send what belongs to a request.
-_PATIENCE = 15
+# How many seconds a browser may take to send the body of a request.
+_BODY_TIMEOUT = 15
 
 
 def refuse(message: str) -> NoReturn:
-    """Refuse a request that is wrong."""
+    """Refuse an invalid request."""
     raise Refused(HTTPStatus.BAD_REQUEST, message)
 
 
 def require_json(request: Request) -> None:
-    """Refuse what a form of another page could send."""
+    """Refuse a request that is not JSON, as a form of another page could send it."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the request is not JSON")
 
 
 async def body_of(request: Request) -> dict[str, Any]:
-    """Return the object that a request brings."""
+    """Return the JSON object in the body of a request."""
     require_json(request)
     length = request.headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()):
@@ -52,7 +52,7 @@ async def body_of(request: Request) -> dict[str, Any]:
     if int(length) > _MOST_BYTES:
         raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {_MOST_BYTES // 1024} kB")
     try:
-        body = json.loads(await asyncio.wait_for(request.body(), _PATIENCE))
+        body = json.loads(await asyncio.wait_for(request.body(), _BODY_TIMEOUT))
     except TimeoutError:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the request did not end") from None
     except (ValueError, RecursionError):
@@ -63,19 +63,19 @@ async def body_of(request: Request) -> dict[str, Any]:
 
 
 def maybe(request: Request, name: str) -> str | None:
-    """Return a parameter of the address, if it is there."""
+    """Return a query parameter, or None."""
     found = request.query_params.get(name)
     return None if found is None else clean(found, name)
 
 
 def given(request: Request, name: str) -> str:
-    """Return a parameter of the address that has to be there."""
+    """Return a required query parameter."""
     found = maybe(request, name)
     return refuse(f"{name} is missing") if found is None else found
 
 
 def clean(text: str, name: str) -> str:
-    """Return a text as PostgreSQL can have it."""
+    """Return the text; refuse one that PostgreSQL cannot store."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -84,13 +84,13 @@ def clean(text: str, name: str) -> str:
 
 
 def text(body: Mapping[str, Any], name: str) -> str:
-    """Return a text of the body that has to be there."""
+    """Return a required text of the body."""
     value = body.get(name)
     return clean(value, name) if isinstance(value, str) else refuse(f"{name} is missing")
 
 
 def number(value: Any, what: str = "a message") -> int:
-    """Return the number by which a message or a lease is named."""
+    """Return the id of a message or a lease."""
     text = str(value)
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) in _BIGINT):
         refuse(f"{what} is named by a positive number")
@@ -98,7 +98,7 @@ def number(value: Any, what: str = "a message") -> int:
 
 
 def numbers(body: Mapping[str, Any], name: str) -> list[int] | None:
-    """Return a list of messages, if it is there."""
+    """Return a list of message ids, or None."""
     found = body.get(name)
     if found is None:
         return None

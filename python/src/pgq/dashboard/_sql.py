@@ -1,4 +1,4 @@
-"""Every statement that the page speaks; each one reads no more than it shows."""
+"""Every SQL statement of the page; each reads no more than the page shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BEGIN: Final = """
 select set_config('statement_timeout', %s, true), set_config('transaction_read_only', %s, true)
 """
 
-# For everybody who looks, again and again
+# Polled for all browsers
 
 NOW: Final = "select extract(epoch from pgq.now())::float8"
 SERVER: Final = """
@@ -39,7 +39,7 @@ select l.holder, host(l.client) as client, l.queue, count(*) as leases, sum(l.si
  limit %s
 """
 
-# The last hour, as maintain() has counted it: rates are those of whole minutes.
+# The last hour, as maintain() has counted it; the rates are those of whole minutes.
 TRAFFIC: Final = """
 select t.queue, extract(epoch from t.minute)::float8 + 60 as at, t.ready,
        (t.received / 60.0)::float8 as published, (t.acked / 60.0)::float8 as acked,
@@ -54,9 +54,9 @@ select case f.severity when 'critical' then 'bad' else 'warn' end as level, f.fi
   from pgq.findings() f
 """
 
-# For somebody who looks closer
+# Queried on demand
 
-# Of a text no more than somebody reads, and nothing at all of what would take long to unpack.
+# Only the first characters of a text, and null for values that are expensive to decompress.
 _HEADERS: Final[LiteralString] = """
        case when pg_column_size(m.headers) <= 200000 then left(m.headers::text, %(chars)s)
             end as headers, length(m.headers::text) as headers_length,
@@ -108,8 +108,8 @@ NEXT: Final[LiteralString] = (
 """
 )
 
-# The newest of each queue are found by its index, however many dead letters there are. Those after
-# a page are named by the time and the number of its last one.
+# An index finds the newest dead letters of each queue, however many there are. The next page begins
+# after the time and the number of the last dead letter of this page.
 _LETTERS: Final[LiteralString] = """
   from pgq._visible_queue q
  cross join lateral (
@@ -148,7 +148,7 @@ select m.failed_at::text as before, m.dead_letter_id::text as number, q.name as 
  limit %(n)s
 """
 )
-# Why the newest of each queue died.
+# The causes of the newest dead letters of each queue.
 CAUSES: Final[LiteralString] = (
     """
 select q.name as queue, d.reason, c.cause as error, count(*) as size,
@@ -216,8 +216,8 @@ _TRIED: Final[LiteralString] = (
     + _MATCHES
     + " as matches"
 )
-# What has just been published for a queue, delivered or not; needs EXECUTE on read_log. Patterns
-# are asked first: filters cost more.
+# The newest messages for a queue, delivered or not; needs EXECUTE on read_log. Patterns are tested
+# first, because filters cost more.
 NEWEST: Final[LiteralString] = (
     "with s as materialized ("
     "select s.pattern, s.filter from pgq.subscription s where s.subscriber = %(queue)s)"
@@ -243,7 +243,7 @@ NEWEST: Final[LiteralString] = (
  order by m.id desc
 """
 )
-# What comes next, for those who may not read the log.
+# The next messages of a queue, for roles that may not read the log.
 COMING: Final[LiteralString] = _TRIED + " from pgq.peek(%(queue)s, null, %(n)s) m"
 
 # Lists

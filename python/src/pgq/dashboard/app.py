@@ -1,4 +1,4 @@
-"""The page as an ASGI application: files, questions, actions and a stream of news."""
+"""The page as an ASGI application: files, queries, actions and a stream of events."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def app(
     database:
         A connection string, or a pool of the application. The page has the rights of its role.
     writes:
-        Whether the page can act: for everybody who reaches it, or told by a function of the
-        request, such as ``lambda request: request.user.is_admin``.
+        Whether the page can act: True or False for everybody, or a function of the request, such
+        as ``lambda request: request.user.is_admin``.
     interval:
-        How often the database is asked while somebody looks, in seconds.
+        How often to query the database while a browser shows the page, in seconds.
 
-    The application that it is mounted in decides who reaches it: the page has no login of its own.
+    The page has no login of its own: the application that it is mounted in decides who reaches it.
 
     >>> Mount("/queues", pgq.dashboard.app(dsn))  # doctest: +SKIP
     """
@@ -65,7 +65,10 @@ def app(
 
 
 class App(Starlette):
-    """The page of one database. It needs no lifespan: `close()` ends it where there is one."""
+    """The page of one database.
+
+    The page works without lifespan events; where they exist, they call `close()` at the end.
+    """
 
     def __init__(self, database: Database, guard: Rules, interval: float) -> None:
         self.database = database
@@ -126,7 +129,7 @@ class App(Starlette):
             Route("/api/act/{verb}", self._act, methods=["POST"]),
         ]
 
-    # Looking
+    # Reading
 
     def _question(self, answer: Answer, *, public: bool = False) -> Callable[..., Any]:
         async def endpoint(request: Request) -> Response:
@@ -136,7 +139,7 @@ class App(Starlette):
         return endpoint
 
     def _admit(self, request: Request, *, public: bool = False) -> None:
-        """Refuse whoever may not look."""
+        """Refuse a request that may not read."""
         self._require_host(request)
         if not self.guard.same_origin(request.headers):
             raise Refused(HTTPStatus.FORBIDDEN, "another page has asked for this")
@@ -164,7 +167,7 @@ class App(Starlette):
         )
 
     async def _about(self, request: Request) -> dict[str, Any]:
-        """What the page has to know before anything else; nothing of it is secret."""
+        """Return the settings that the page needs first; none of them is secret."""
         about: dict[str, Any] = {
             "writes": self.guard.writes(request),
             "token": self.guard.token_needed,
@@ -180,7 +183,7 @@ class App(Starlette):
         return about
 
     async def _stream(self, request: Request) -> Response:
-        """Send news until the browser goes away."""
+        """Stream events until the browser disconnects."""
         self._admit(request)
         if self.feed.full:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open")
@@ -237,7 +240,7 @@ class App(Starlette):
         return _json(await self.database.explore(queue, document))
 
     async def _act(self, request: Request) -> Response:
-        """Do what a verb says, or count what it would do."""
+        """Run a verb, or with `dry_run` only count."""
         self._admit(request, public=True)
         require_json(request)
         if not self.guard.writes(request):
@@ -259,7 +262,7 @@ class App(Starlette):
 
 
 class _Safe:
-    """Adds the headers that keep a page safe to every answer."""
+    """Adds the security headers to every response."""
 
     def __init__(self, inner: ASGIApp) -> None:
         self._inner = inner
@@ -283,7 +286,7 @@ class _File:
 
 
 def _static() -> dict[str, _File]:
-    """Return the files of the page by their names; there are no others to be had."""
+    """Return the files of the page by their names; no other files are served."""
     files = {}
     for entry in resources.files("pgq.dashboard").joinpath("static").iterdir():
         content = entry.read_bytes()

@@ -1,4 +1,4 @@
-"""What the page asks of the database: reads of some milliseconds, and the verbs of operators."""
+"""The queries of the page, which take some milliseconds, and the verbs of operators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 _Conn = psycopg.AsyncConnection[Any]
 
 EVERYTHING = Wanted()
-#: Most queues, and most holders of leases, that the page shows.
+#: The most queues, and the most holders of leases, that the page shows.
 MOST_QUEUES = 500
 MOST_HOLDERS = 200
 
@@ -35,12 +35,12 @@ _NEWEST = 200
 _LOG = 5000
 _CAUSES = 2000
 _LISTED = 100
-# A text is looked for in so many messages: it has no index.
+# How many messages a text search scans: it has no index.
 _SCANNED = 5000
 
 
 class Session:
-    """A connection, lent for a while. It leaves nothing behind in it."""
+    """A borrowed connection. Its settings end with each transaction."""
 
     def __init__(self, conn: _Conn) -> None:
         self._conn = conn
@@ -48,11 +48,11 @@ class Session:
     async def rows(
         self, query: LiteralString, values: Any = None, *, writes: bool = False
     ) -> list[Row]:
-        """Return what a statement gives, in a transaction of its own that reads only."""
+        """Return the rows of a statement, in its own transaction; read-only unless `writes`."""
         conn = self._conn
         seconds = _ACT_SECONDS if writes else _READ_SECONDS
         only = "off" if writes else "on"
-        # Behind a pooler the next transaction may have another session: nothing is prepared.
+        # Prepare nothing: behind a pooler the next transaction may have another session.
         async with conn.transaction(), conn.cursor(row_factory=dict_row) as cursor:
             await cursor.execute(_sql.BEGIN, [f"{seconds}s", only], prepare=False)
             await cursor.execute(query, values, prepare=False)
@@ -68,7 +68,7 @@ class Session:
     async def act(
         self, statement: LiteralString, values: Row, *, writes: bool
     ) -> tuple[int | bool | None, list[str]]:
-        """Return what a verb returns, and the notices that come with it."""
+        """Run a verb; return its result and the notices of the server."""
         notices: list[str] = []
 
         def hear(diagnostic: psycopg.errors.Diagnostic) -> None:
@@ -82,7 +82,7 @@ class Session:
         return (None if row is None else row["done"]), notices
 
     async def allowed(self, query: LiteralString, values: Any = None) -> list[Row] | None:
-        """Return what a statement gives; null if the role may not ask."""
+        """Return the rows of a statement; None if the role lacks the right."""
         try:
             return await self.rows(query, values)
         except psycopg.errors.InsufficientPrivilege:
@@ -90,9 +90,10 @@ class Session:
 
 
 class Database:
-    """Answers the questions of all browsers with a few connections.
+    """Runs the queries of all browsers on a few connections.
 
-    They are those of a pool, or opened when needed and closed when nobody looks.
+    The connections come from a pool. Without a pool they are opened when needed, and closed when no
+    browser is connected.
     """
 
     def __init__(self, source: str | AsyncConnectionPool[Any]) -> None:
@@ -103,15 +104,15 @@ class Database:
         self._source = source
         self._idle: list[_Conn] = []
         self._closed = False
-        self._places = asyncio.Semaphore(_CONNECTIONS)
+        self._slots = asyncio.Semaphore(_CONNECTIONS)
 
     async def server(self) -> Row:
-        """Return what answers: the database, its role, the versions."""
+        """Return the name of the database, the role, and the versions."""
         async with self._reader() as session:
             return await session.row(_sql.SERVER) or {}
 
     async def sample(self) -> Row:
-        """Return how everything is doing now."""
+        """Return the current state: queues, holders of leases, findings."""
         async with self._reader() as session:
             now = await session.row(_sql.NOW)
             queues = await session.rows(_sql.QUEUES, [MOST_QUEUES + 1])
@@ -131,12 +132,12 @@ class Database:
         }
 
     async def traffic(self) -> list[Row]:
-        """Return the last hour of all queues by minutes, as the database has kept it."""
+        """Return the recorded minutes of the last hour, of all queues."""
         async with self._reader() as session:
             return await session.rows(_sql.TRAFFIC)
 
     async def queue(self, name: str) -> Row:
-        """Return the policy of a queue, its subscriptions and what comes next."""
+        """Return the policy of a queue, its limits, subscriptions and next messages."""
         async with self._reader() as session:
             coming = await session.rows(_sql.NEXT, {"queue": name, "n": 20, "chars": _SHORT})
             subscriptions = await session.rows(_sql.SUBSCRIPTIONS, [name])
@@ -153,7 +154,7 @@ class Database:
         }
 
     async def leases(self, queue: str, holder: str | None, client: str | None) -> Row:
-        """Return the leases of one holder, those that run out first at the top."""
+        """Return the leases of one holder, those that end first at the top."""
         values = {"queue": queue, "holder": holder, "client": client, "n": 200}
         async with self._reader() as session:
             return {"leases": await session.rows(_sql.LEASES, values)}
@@ -166,7 +167,7 @@ class Database:
         wanted: Wanted = EVERYTHING,
         cause: Row | None = None,
     ) -> Row:
-        """Return a page of dead letters, the newest first, and why the newest ones died."""
+        """Return a page of dead letters, the newest first, and the causes of the newest ones."""
         values = {
             "queue": queue,
             "before": before,
@@ -191,7 +192,7 @@ class Database:
         }
 
     async def messages(self, queue: str, state: str, wanted: Wanted) -> Row:
-        """Return messages of a queue that are in one state, those whose state ends first."""
+        """Return messages of a queue that are in one state, in the order of pgq.messages."""
         n = _LISTED
         values = {
             "queue": queue,
@@ -207,19 +208,19 @@ class Database:
         return {"messages": rows[:n], "more": len(rows) > n, "scanned": _SCANNED}
 
     async def chart(self, queue: str, hours: int) -> Row:
-        """Return the minutes of a queue that the database has kept, and which time it is."""
+        """Return the recorded minutes of a queue, and the server's time."""
         async with self._reader() as session:
             now = await session.row(_sql.NOW)
             minutes = await session.rows(_sql.MINUTES, {"queue": queue, "hours": hours})
         return {"now": now and now["extract"], "minutes": minutes}
 
     async def schedules(self) -> Row:
-        """Return the schedules, those that run next at the top; null: the role may not see them."""
+        """Return the schedules, the next run first; None if the role may not read them."""
         async with self._reader() as session:
             return {"schedules": await session.allowed(_sql.SCHEDULES)}
 
     async def consumers(self) -> Row:
-        """Return who listens, subscribes and relays, and the limits; null: not for this role."""
+        """Return listeners, limits, subscriptions and relays; None where the role lacks a right."""
         async with self._reader() as session:
             return {
                 "listeners": await session.allowed(_sql.LISTENERS),
@@ -229,12 +230,12 @@ class Database:
             }
 
     async def letter(self, queue: str, id: int) -> Row | None:
-        """Return all of a dead letter."""
+        """Return a dead letter with all its columns."""
         async with self._reader() as session:
             return await session.row(_sql.LETTER, {"queue": queue, "id": id, "chars": _LONG})
 
     async def message(self, id: int) -> Row:
-        """Return a message, if the log still has it, and what happened to it."""
+        """Return a message, if the log still has it, and its events."""
         async with self._reader() as session:
             history = await session.rows(_sql.HISTORY, [id])
             refused = message = None
@@ -245,7 +246,7 @@ class Database:
         return {"id": str(id), "message": message, "refused": refused, "history": history}
 
     async def explore(self, queue: str, filter: str) -> Row:
-        """Return what a filter means for a queue, and which of its newest messages match."""
+        """Return how a filter is evaluated on a queue, and which of its newest messages match."""
         values = {"queue": queue, "filter": filter, "n": _NEWEST, "log": _LOG, "chars": _SHORT}
         async with self._reader() as session:
             explained = await session.rows(_sql.EXPLAIN, values)
@@ -266,38 +267,38 @@ class Database:
     async def act(
         self, statement: LiteralString, values: Row
     ) -> tuple[int | bool | None, list[str]]:
-        """Do what a verb says; return how many messages it was, and what the server notes.
+        """Run a verb; return its result and the notices of the server.
 
-        A dry run has a transaction that reads only: it cannot but count.
+        A dry run has a read-only transaction, so it cannot change anything.
         """
         async with self._reader() as session:
             return await session.act(statement, values, writes=not values.get("dry_run"))
 
     async def close(self) -> None:
-        """Close what is open, for good. A pool is somebody else's."""
+        """Close the connections for good; a pool belongs to the caller and stays open."""
         self._closed = True
         await self.close_idle()
 
     async def close_idle(self) -> None:
-        """Close the connections that nobody uses just now."""
+        """Close the connections that are not in use."""
         while self._idle:
             await self._idle.pop().close()
 
     @asynccontextmanager
     async def _reader(self) -> AsyncIterator[Session]:
-        """Lend a connection: one of the pool, one that has just worked, or a new one."""
+        """Yield a connection: one of the pool, an idle one that works, or a new one."""
         if isinstance(self._source, AsyncConnectionPool):
             async with self._source.connection(timeout=_READ_SECONDS) as conn:
                 yield Session(conn)
             return
-        async with self._places:
+        async with self._slots:
             conn = self._idle.pop() if self._idle else None
             try:
                 if conn is None or not await _answers(conn):
                     conn = await _connect(self._source)
                 yield Session(conn)
             finally:
-                # However it ends: who waits for an answer may have been cancelled.
+                # In `finally`, because the request may be cancelled while it waits.
                 if conn is not None and self._closed:
                     await conn.close()
                 elif conn is not None and not conn.closed:
@@ -314,7 +315,7 @@ async def _connect(dsn: str) -> _Conn:
 
 
 async def _answers(conn: _Conn) -> bool:
-    """Whether the server is still there; it may have been restarted since the last question."""
+    """Whether the connection still works: the server may have been restarted."""
     try:
         await conn.execute("select", prepare=False)
     except (psycopg.OperationalError, psycopg.InterfaceError):
@@ -327,5 +328,5 @@ def _document(filter: Row | None) -> str | None:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value that JSON has: a moment that never comes is none."""
+    """Return None for infinity, which JSON does not have; any other value unchanged."""
     return None if isinstance(value, float) and not isfinite(value) else value

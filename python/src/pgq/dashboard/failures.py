@@ -20,7 +20,7 @@ _HINTS = {
 
 
 class Refused(Exception):
-    """A request that is answered with an error."""
+    """A refused request: the HTTP status, a message and a hint."""
 
     def __init__(self, status: HTTPStatus, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ def as_json(error: psycopg.Error) -> dict[str, Any]:
 
 
 def status_of(error: psycopg.Error) -> HTTPStatus:
-    """Return the status of an answer that consists of an error."""
+    """Return the HTTP status for an error of the database."""
     state = error.sqlstate or ""
     if state == "QU001":
         return HTTPStatus.NOT_FOUND

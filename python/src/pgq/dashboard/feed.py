@@ -1,4 +1,4 @@
-"""One poller for all browsers: it asks the database, they wait for what it learns."""
+"""One poller for all browsers: it queries the database, and streams the samples to them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = ["Feed"]
 
 logger = logging.getLogger("pgq.dashboard")
 
-#: How many points a sparkline has: an hour by minutes, and the last ones as they came.
+#: The most points of a sparkline: an hour in minutes, and the latest samples.
 POINTS = 210
 MOST_WATCHERS = 32
-# The poller may use this part of one connection's time.
+# The poller may use this fraction of one connection's time.
 _SHARE = 0.1
-# How long it goes on when nobody looks any more: somebody may only have loaded the page again.
+# How long the poller runs after the last browser has left, which may only reload the page.
 _LINGER = 60.0
-# How often a quiet stream says that it lives.
+# Seconds between two heartbeats of a stream without news.
 _PULSE = 10
-# An estimate is the median of so many: what is ready in a small part of a large table is guessed
-# from few pages.
+# An estimate is shown as the median of this many: the ready messages of a small part of a large
+# table are estimated from few pages.
 _GUESSES = 9
 _KEPT = ("ready", "oldest", "published", "acked", "failed", "dead")
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a queue was like at a moment: the points of a sparkline."""
+    """The state of a queue at one time: a point of its sparklines."""
 
     at: float
     ready: int | None
@@ -52,8 +52,8 @@ class Point:
 class Feed:
     """The newest sample and the past of every queue, as streams of events.
 
-    The poller runs while somebody looks, in the event loop of whoever looks: an application that
-    the page is mounted in need not start or stop anything.
+    The poller runs while a browser is connected, in the event loop of its request. An application
+    that mounts the page need not start or stop anything.
     """
 
     def __init__(self, database: Database, interval: float) -> None:
@@ -80,11 +80,11 @@ class Feed:
         return self._watchers >= MOST_WATCHERS
 
     async def watch(self) -> AsyncIterator[str]:
-        """Yield events for a browser until it goes away: the past, then news."""
+        """Yield events for a browser until it disconnects: the past, then news."""
         self._enter()
         number = seeds = 0
         try:
-            # A browser whose server is gone tries again after this time.
+            # A browser that loses the server reconnects after this many milliseconds.
             yield "retry: 1000\n\n"
             while not self._stopped:
                 if self._news is None or self._number == number:
@@ -100,7 +100,7 @@ class Feed:
             self._leave()
 
     async def _wait(self) -> bool:
-        """Wait for news; false if there are none for a while."""
+        """Wait for news; False if there are none until the next heartbeat."""
         try:
             async with asyncio.timeout(_PULSE):
                 await self._changed.wait()
@@ -109,7 +109,7 @@ class Feed:
         return True
 
     def past(self) -> str:
-        """Return the past of all queues, for somebody who has just come."""
+        """Return the past of all queues, for a new browser."""
         return json.dumps(
             {name: [astuple(point) for point in line] for name, line in self._past.items()}
         )
@@ -133,7 +133,7 @@ class Feed:
         self._poller = self._rest = self._news = None
 
     def stop(self) -> None:
-        """End the poller and all streams; within the event loop."""
+        """End the poller and all streams; call it in the event loop."""
         self._stopped = True
         if self._rest is not None:
             self._rest.cancel()
@@ -159,7 +159,7 @@ class Feed:
             await self._database.close_idle()
 
     def _seed(self, minutes: list[Row]) -> None:
-        """Begin with what the database has kept of the last hour."""
+        """Fill the past with the minutes of the last hour that the database has recorded."""
         self._past = {}
         for row in minutes:
             line = self._past.setdefault(row["queue"], deque(maxlen=POINTS))
@@ -174,12 +174,12 @@ class Feed:
             line = self._past.get(row["queue"], deque(maxlen=POINTS))
             line.append(Point(at, **{name: row[name] for name in _KEPT}))
             past[row["queue"]] = line
-        self._past = past  # without those of queues that are gone
+        self._past = past  # without queues that no longer exist
         self._sample = sample
         self._publish(None)
 
     def _calm(self, queues: list[Row]) -> None:
-        """Make estimates steadier, and forget them where counts are exact."""
+        """Replace estimated counts by the median of the last ones; exact counts reset that."""
         guesses = {}
         for row in queues:
             if not row["exact"]:
@@ -189,9 +189,9 @@ class Feed:
                 row["ready"] = round(median(line))
         self._guesses = guesses
 
-    def _publish(self, trouble: dict[str, Any] | None) -> None:
-        """Wake everybody who waits for news; the last sample stays while there is trouble."""
-        self._news = json.dumps(self._sample | {"trouble": trouble, "interval": self._interval})
+    def _publish(self, error: dict[str, Any] | None) -> None:
+        """Send news to all streams; after an error the last sample is sent again with it."""
+        self._news = json.dumps(self._sample | {"trouble": error, "interval": self._interval})
         self._number += 1
         self._wake()
 

@@ -1,4 +1,4 @@
-"""What somebody types to find messages, as a filter of pgq."""
+"""The search field of the page: its text becomes a filter of pgq."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Wanted", "cause", "wanted"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """Messages that match a filter and have a text somewhere; all of them if both are missing."""
+    """A search: messages that match a filter and contain a text; None is no condition."""
 
     filter: dict[str, Any] | None = None
     text: str | None = None
 
 
 def wanted(by: str | None, find: str | None) -> Wanted:
-    """Return what is wanted: by text, id, correlation, group, header, payload or filter."""
+    """Return a search by text, id, correlation, group, header, payload or filter."""
     find = (find or "").strip()
     if not find:
         return Wanted()
@@ -53,7 +53,7 @@ def wanted(by: str | None, find: str | None) -> Wanted:
 
 
 def _test(field: Field, equals: str, value: str) -> Condition:
-    """Return the test of a field: that it is there, or that it is a text or a value of JSON."""
+    """Return the condition that a field exists, or that it equals a text or a JSON value."""
     if not equals:
         return field.exists()
     value = value.strip()
@@ -80,9 +80,9 @@ def _document(find: str) -> dict[str, Any]:
 
 
 def cause(reason: str, error: str | None) -> dict[str, Any]:
-    """Return the cause of dead letters, as pgq.replay knows it.
+    """Return the cause of dead letters as a filter for pgq.replay.
 
-    The error is one in which <id> and <n> stand for what differs.
+    :param error: the error of the dead letters, with the placeholders <id> and <n>.
     """
     if error is None:
         return {"reason": reason, "error": {"$exists": False}}

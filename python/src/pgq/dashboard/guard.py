@@ -1,4 +1,4 @@
-"""Who may ask for what: the checks that come before everything else."""
+"""Access rules: the checks that every request passes first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgq.dashboard.failures import Refused
 
 __all__ = ["HEADERS", "Guard", "Rules", "is_loopback"]
 
-#: With every answer: nothing from elsewhere, nothing inline, no text that becomes markup, no frame.
+#: Headers of every response: no foreign or inline content, no text as markup, no frames.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -34,10 +34,10 @@ HEADERS = {
 class Rules:
     """The rules of a page that is mounted in an application, which decides who reaches it.
 
-    `writes` says whether the page can act, for everybody or for who makes a request.
+    :param writes: whether the page can act: for everybody, or as a function of the request.
     """
 
-    #: Whether the page asks for a token: to act, and if it is private to look.
+    #: Whether the page needs a token: to act, and if it is private also to read.
     token_needed = False
     private = False
 
@@ -45,17 +45,17 @@ class Rules:
         self._writes = writes
 
     def writes(self, request: Request) -> bool:
-        """Whether the page of this request can change something."""
+        """Whether the page of this request can act."""
         return self._writes if isinstance(self._writes, bool) else bool(self._writes(request))
 
     def knows_host(self, headers: Headers) -> bool:
-        """Whether the page was asked for by a name that it goes by."""
+        """Whether the Host header has a name of this page."""
         return True
 
     def same_origin(self, headers: Headers) -> bool:
-        """Whether a request was made by our own page, or by no page at all.
+        """Whether a request comes from our own page, or from no page at all.
 
-        Browsers that send Sec-Fetch-Site know it better than we do: a proxy may change the host.
+        Sec-Fetch-Site is used if the browser sends it: a proxy may have changed the host.
         """
         site = headers.get("sec-fetch-site")
         if site is not None:
@@ -64,21 +64,24 @@ class Rules:
         return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
 
     def may_look(self, headers: Headers) -> bool:
-        """Whether a request may be answered with what is in the queues."""
+        """Whether a request may read the content of queues."""
         return True
 
     def require_token(self, request: Request) -> None:
         """Refuse a request that acts without the token."""
 
     def session(self, request: Request) -> str:
-        """Return the cookie that lets a browser look from now on."""
+        """Return the cookie that lets a browser read."""
         raise Refused(HTTPStatus.NOT_FOUND, "this page has no token")
 
 
 class Guard(Rules):
-    """The rules of a page that is served by itself: it knows its hosts, and a token.
+    """The rules of a page with its own server: it checks the host name and a token.
 
-    Without `writes` nobody can change anything. With `private` the token is needed to look, too.
+    :param hosts: the names of the page, besides those of the loopback address.
+    :param writes: whether the page can act, with the token.
+    :param private: whether the token is needed for reading, too.
+    :param token: the token; a new one if None.
     """
 
     token_needed = True
@@ -96,14 +99,14 @@ class Guard(Rules):
         self.private = private
         self.token = token or secrets.token_urlsafe(24)
         self._hosts = {host.lower().strip("[]") for host in hosts}
-        # What a browser keeps in order to look is not the token: it cannot act.
+        # The cookie holds this value instead of the token: it allows reading, but no actions.
         self._pass = secrets.token_urlsafe(24)
 
     def knows_host(self, headers: Headers) -> bool:
-        """Whether the page was asked for by a name of ours.
+        """Whether the Host header has a name of this page.
 
-        A foreign name that leads here is somebody's who wants a browser to read us for him (DNS
-        rebinding). Ports are not compared, for a tunnel may have another one.
+        A foreign name that resolves to this address is an attack: another page makes a browser
+        read this one (DNS rebinding). Ports are not compared: a tunnel may have another port.
         """
         given = headers.getlist("host")
         name = _host(given[0]) if len(given) == 1 else None
@@ -112,12 +115,12 @@ class Guard(Rules):
         )
 
     def has_token(self, headers: Headers) -> bool:
-        """Whether a request carries the token, which no foreign page can make a browser send."""
+        """Whether a request has the token, which no foreign page can make a browser send."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         return scheme == "Bearer" and hmac.compare_digest(given.encode(), self.token.encode())
 
     def may_look(self, headers: Headers) -> bool:
-        """Whether a request may be answered with what is in the queues."""
+        """Whether a request may read the content of queues."""
         return not self.private or self.has_token(headers) or self._has_pass(headers)
 
     def require_token(self, request: Request) -> None:
@@ -130,8 +133,8 @@ class Guard(Rules):
             )
 
     def session(self, request: Request) -> str:
-        """Return the cookie that lets a browser look from now on."""
-        # Cookies do not know ports: the pages of two servers must not take each other's.
+        """Return the cookie that lets a browser read."""
+        # Browsers ignore ports for cookies: the name keeps the pages of two servers apart.
         port = (request.scope.get("server") or ("", 0))[1]
         return f"pgq_{port}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
 
@@ -148,7 +151,7 @@ class Guard(Rules):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine only."""
+    """Whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:

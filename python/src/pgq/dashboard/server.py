@@ -1,4 +1,4 @@
-"""The page served by itself, with uvicorn in a thread."""
+"""The page with its own server: uvicorn in a thread."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Dashboard:
         self._socket = _listen(host, port)
         self.host, self.port = self._socket.getsockname()[:2]
         try:
-            # A page of a database that is not there is not worth starting.
+            # Fail here if the database cannot be reached.
             with psycopg.connect(dsn, connect_timeout=10) as conn:
                 conn.execute(_sql.SERVER)
         except BaseException:
@@ -85,7 +85,7 @@ class Dashboard:
         """Stop serving; streams end."""
         self._server.should_exit = True
         if self._loop is not None and self._thread.is_alive():
-            # Before the server waits for those who look: they would stay.
+            # End the streams first: the server waits for open connections.
             self._loop.call_soon_threadsafe(self.app.feed.stop)
         self._thread.join(2 * _GRACE)
         self._socket.close()

@@ -1,4 +1,4 @@
-"""What the page can do: each verb is a function of pgq, called with what the request says."""
+"""The actions of the page: each verb is a function of pgq, called with values of the request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgq.filters import Condition, F
 
 __all__ = ["VERBS", "Verb"]
 
-#: Most dead letters that one press of a button moves.
+#: The most dead letters that one action replays or discards.
 ACT_AT_MOST: Final = 10_000
 
 
@@ -20,14 +20,14 @@ ACT_AT_MOST: Final = 10_000
 class Verb:
     """A statement and the names of its parameters.
 
-    A verb that selects messages needs ids, a filter or a cause, or the word that all are meant.
-    It can count without acting (dry run).
+    A verb that selects messages needs ids, a filter, a cause, or ``"all": true``. It can count
+    without acting (dry run).
     """
 
     statement: LiteralString
     needs: tuple[str, ...] = ("queue",)
     selects: bool = False
-    #: Has a parameter for ids; others get them as a filter.
+    #: Whether the statement has a parameter for ids; otherwise ids become a filter.
     by_ids: bool = False
 
     def values(self, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ __all__ = ["PgqConfig"]
 
 
 class PgqConfig(AppConfig):
-    """pgq and the results of tasks."""
+    """The Django app: the migration that installs pgq, and the results of tasks."""
 
     name = "pgq.django"
     label = "pgq"

@@ -1,4 +1,4 @@
-"""The backend: a task is a message, and a row with what became of it."""
+"""The backend: each task is a message, and a row with its result."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from pgq.django._tasks import (
 
 __all__ = ["PgqBackend"]
 
-# What a connection of Django has besides the words of libpq.
+# Connection parameters of Django that libpq does not have.
 _NOT_LIBPQ = {"autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory"}
 
 
 class PgqBackend(BaseTaskBackend):
-    """Runs tasks by queues of pgq.
+    """A backend of `django.tasks` on queues of pgq.
 
-    OPTIONS: ``database`` (an alias), ``prefix`` of the queues' names, ``max_attempts`` of a task
-    that raises (1: it is not tried again).
+    OPTIONS: ``database``, the alias of a database; ``prefix`` of the queues' names;
+    ``max_attempts`` of a task that raises (1: no retry).
     """
 
     supports_defer = True
@@ -53,7 +53,7 @@ class PgqBackend(BaseTaskBackend):
     # Enqueueing
 
     def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
-        """Publish a task in the current transaction; it runs if that is committed."""
+        """Publish a task in the current transaction; the task runs if that commits."""
         from pgq.django.models import TaskRecord
 
         self.validate_task(task)
@@ -92,7 +92,7 @@ class PgqBackend(BaseTaskBackend):
         )
 
     def create_queue(self, queue_name: str) -> str:
-        """Create the queue of that name, if it is new; return what pgq calls it."""
+        """Create the queue if it does not exist; return its name in pgq, with the prefix."""
         name = self.prefix + queue_name
         with transaction.atomic(using=self.database):
             client = self._client()
@@ -108,7 +108,7 @@ class PgqBackend(BaseTaskBackend):
     # Results
 
     def get_result(self, result_id: str) -> Any:
-        """Return what became of a task."""
+        """Return the result of a task."""
         from pgq.django.models import TaskRecord
 
         try:
@@ -144,14 +144,14 @@ class PgqBackend(BaseTaskBackend):
     # Running
 
     def conninfo(self) -> str:
-        """Return where the database is, for the connections of workers."""
+        """Return the connection string of the database, for workers."""
         words = connections[self.database].get_connection_params()
         return make_conninfo(
             "", **{k: v for k, v in words.items() if v is not None and k not in _NOT_LIBPQ}
         )
 
     def run(self, message: pgq.Message, worker_id: str) -> None:
-        """Run the task of a message; raise if it has to be tried again."""
+        """Run the task of a message; raise if it must be retried."""
         close_old_connections()
         try:
             self._run(message, worker_id)
@@ -164,7 +164,7 @@ class PgqBackend(BaseTaskBackend):
         rows = TaskRecord.objects.using(self.database)
         record = rows.filter(id=message.payload["id"]).first()
         if record is None or record.finished_at is not None:
-            return  # it was deleted, or a worker died between the result and its ack
+            return  # the row was deleted, or a worker died between storing the result and the ack
         now = timezone.now()
         record.status = TaskResultStatus.RUNNING
         record.started_at = record.started_at or now

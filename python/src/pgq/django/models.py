@@ -1,4 +1,4 @@
-"""What became of tasks."""
+"""The results of tasks."""
 
 from __future__ import annotations
 

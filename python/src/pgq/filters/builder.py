@@ -1,4 +1,4 @@
-"""Filters in Python's own operators; they make filter documents and nothing else.
+"""Filter documents, written with the operators of Python.
 
 >>> (F.type == "paid") & (F.payload.amount > 100)
 Condition({"$and": [{"type": "paid"}, {"payload.amount": {"$gt": 100}}]})
@@ -59,10 +59,11 @@ Filter = Condition | Mapping[str, Any] | str | None
 
 
 class Field:
-    """A header, or a part of the payload or of the message, to be compared with something.
+    """A header, a field of the payload, or a field of the message; comparing it makes a condition.
 
-    A name alone is a header; ``F.payload`` and ``F.msg`` lead to the rest. Names that methods have
-    taken, or that are no names in Python, go into brackets: ``F.payload["like"]``, ``F["x-id"]``.
+    A name alone is a header: ``F.type``. Fields of the payload are ``F.payload.amount``, fields of
+    the message ``F.msg.priority``. Names that are methods, or that are not names in Python, go into
+    brackets: ``F.payload["like"]``, ``F["x-id"]``.
     """
 
     __slots__ = ("_path",)
@@ -106,15 +107,15 @@ class Field:
     __hash__ = None  # type: ignore[assignment]
 
     def between(self, low: Any, high: Any) -> Condition:
-        """Not below the one and not above the other."""
+        """At least `low` and at most `high`."""
         return self._operator("$between", [low, high])
 
     def in_(self, values: Iterable[Any]) -> Condition:
-        """One of these."""
+        """Equal to one of the values."""
         return self._operator("$in", _values(values))
 
     def not_in(self, values: Iterable[Any]) -> Condition:
-        """None of these."""
+        """The field exists and equals none of the values."""
         return self._operator("$nin", _values(values))
 
     # Text
@@ -124,11 +125,11 @@ class Field:
         return self._operator("$like", pattern)
 
     def not_like(self, pattern: str) -> Condition:
-        """As NOT LIKE in SQL."""
+        """As NOT LIKE in SQL; the field must exist."""
         return self._operator("$nlike", pattern)
 
     def ilike(self, pattern: str) -> Condition:
-        """As LIKE, whatever the case."""
+        """As ILIKE in PostgreSQL: LIKE that ignores case."""
         return self._operator("$ilike", pattern)
 
     def starts_with(self, text: str) -> Condition:
@@ -140,62 +141,62 @@ class Field:
         return self._operator("$suffix", text)
 
     def has_text(self, text: str) -> Condition:
-        """Has the text somewhere."""
+        """Contains the text."""
         return self._operator("$substr", text)
 
     def ieq(self, text: str) -> Condition:
-        """Equal, whatever the case."""
+        """Equal, ignoring case."""
         return self._operator("$ieq", text)
 
     def wildcard(self, pattern: str) -> Condition:
-        """The pattern knows * only."""
+        """Matches a pattern in which * is any text."""
         return self._operator("$wildcard", pattern)
 
     def regex(self, pattern: str, *, ignore_case: bool = False) -> Condition:
-        """Matches a regular expression of PostgreSQL, somewhere."""
+        """Contains a match of a regular expression of PostgreSQL."""
         if ignore_case:
             return self._test({"$regex": pattern, "$options": "i"})
         return self._operator("$regex", pattern)
 
     def matches_topic(self, pattern: str) -> Condition:
-        """Words separated by dots: * is one word, # is any number of words."""
+        """Matches a topic pattern of words and dots: * is one word, # any number of words."""
         return self._operator("$topic", pattern)
 
     # Presence, type, arrays
 
     def exists(self, there: bool = True) -> Condition:
-        """The key is there, or is not."""
+        """The field exists; with False, the field does not exist."""
         return self._operator("$exists", there)
 
     def is_null(self, null: bool = True) -> Condition:
-        """Missing or null, or neither."""
+        """The field is missing or null; with False, the field has a value."""
         return self._operator("$isNull", null)
 
     def has_type(self, name: str) -> Condition:
-        """Of this type in JSON: string, number, boolean, array, object or null."""
+        """Has this JSON type: string, number, boolean, array, object or null."""
         return self._operator("$type", name)
 
     def has_all(self, values: Iterable[Any]) -> Condition:
-        """An array with all of these."""
+        """Is an array that contains all of the values."""
         return self._operator("$all", _values(values))
 
     def has_size(self, size: int) -> Condition:
-        """An array of this length."""
+        """Is an array of this length."""
         return self._operator("$size", size)
 
     def elem_match(self, test: Mapping[str, Any]) -> Condition:
-        """An array with an element that passes the test."""
+        """Is an array with an element that passes the test: operators, or a filter document."""
         return self._operator("$elemMatch", dict(test))
 
     def contains(self, value: Any) -> Condition:
-        """Contains the value as ``@>`` of PostgreSQL means it."""
+        """Contains the value, as PostgreSQL's operator ``@>`` defines it for jsonb."""
         return self._operator("$contains", value)
 
     def has_remainder(self, divisor: int, remainder: int) -> Condition:
-        """Leaves this remainder."""
+        """Is a number that leaves this remainder when divided by `divisor`."""
         return self._operator("$mod", [divisor, remainder])
 
-    # How
+    # Implementation
 
     def _operator(self, operator: str, operand: Any) -> Condition:
         return self._test({operator: _operand(operand)})
@@ -215,12 +216,16 @@ F = Field()
 
 
 def ago(span: Duration) -> dict[str, str]:
-    """Return an operand for the times of ``F.msg``: the moment that long before now."""
+    """Return an operand for the times of ``F.msg``: the time that long before now.
+
+    >>> F.msg.published_at < ago("1h")
+    Condition({"msg.published_at": {"$lt": {"$now": "-3600.0 seconds"}}})
+    """
     return {"$now": f"{-duration(span).total_seconds()} seconds"}
 
 
 def document(filter: Filter) -> dict[str, Any] | None:
-    """Return the document of a filter, however it was given: a condition, a dict, or JSON text."""
+    """Return the document of a filter that is a condition, a dict, or JSON text."""
     if filter is None:
         return None
     if isinstance(filter, Condition):

@@ -16,7 +16,7 @@ __all__ = ["client_test", "matches_pattern", "world"]
 
 
 def client_test(filter: Filter) -> Callable[[Message], bool]:
-    """Return a function that says whether a message matches a filter."""
+    """Return a function that tests whether a message matches a filter."""
     wanted = document(filter)
     if not wanted:
         return lambda message: True

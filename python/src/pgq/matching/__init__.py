@@ -1,11 +1,11 @@
 """A second implementation of the filter language, without SQL.
 
-For messages that are not in a database: an archive, a stream. Written from the description of the
-language (extension/filter.md); it walks the document for every message and shares nothing with the
-compiler of the extension. The tests compare both on random documents and messages, so that a
+It serves messages that are not in a database: an archive, a stream. It was written from the
+description of the language (extension/filter.md), and shares nothing with the compiler of the
+extension. The tests compare both implementations on random documents and messages, so that a
 mistake would have to be made twice.
 
-Numbers may be int or Decimal; a message field that is None is not set.
+Numbers may be int or Decimal. A message field that is None counts as missing.
 """
 
 from __future__ import annotations

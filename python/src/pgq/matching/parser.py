@@ -1,4 +1,8 @@
-"""The parser: a filter document becomes a test."""
+"""The parser: it turns a filter document into a test.
+
+A document may have 128 nodes. The extension counts nodes by what a test costs, and so does the
+parser: both must refuse the same documents.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ NEGATIVE = {"$ne": "$eq", "$nin": "$in", "$nlike": "$like"}
 FOR_TIMES = (
     "$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$between", "$exists", "$isNull",
 )  # fmt: skip
-# What SNS and EventBridge write in lists.
+# The operators of SNS and EventBridge, which stand in lists.
 POLICY_TEXT = {
     "prefix": "$prefix",
     "suffix": "$suffix",
@@ -47,13 +51,13 @@ POLICY_TEXT = {
     "wildcard": "$wildcard",
 }
 POLICY = (*POLICY_TEXT, "cidr", "exists", "numeric", "anything-but")
-# Operators that take three times as long as an equality.
+# Operators that count for three nodes: they take three times as long as an equality.
 SLOWER = {*ORDER, *NEGATIVE, "$between", "$isNull", "$mod"}
 NUMERIC = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 
 
 def operator_nodes(operator: str, operand: Any, location: Location) -> int:
-    """What an operator counts for, but for the length of its operand."""
+    """Return the nodes of an operator, without those for the length of its operand."""
     if operator == "$all" and isinstance(operand, list):
         return 3 * len(operand) + (location.scope == "msg")
     structured = operator == "$eq" and isinstance(operand, list | dict) and not location.is_time
@@ -64,12 +68,12 @@ def operator_nodes(operator: str, operand: Any, location: Location) -> int:
 
 
 def value_nodes(values: list[Any]) -> int:
-    """What a list of values counts for: a few are compared one by one, many are searched."""
+    """Return the nodes of a list: few values are compared one by one, many are searched."""
     return min(len(values), 8) + len(values) // 10
 
 
 class Parser:
-    """One document; a test for each part of it, and the number of nodes in all."""
+    """Parses one document: returns a test for each part, and counts the nodes."""
 
     def __init__(self) -> None:
         self.nodes = 0
@@ -191,7 +195,7 @@ class Parser:
         return Part(lambda world: all(t(world) for t in tests))
 
     def any_of(self, alternatives: list[Any], location: Location) -> Part:
-        """A list of SNS or EventBridge; one value alone is a list, too."""
+        """Parse a list of SNS or EventBridge; a single value is a list of one."""
         check_list(alternatives, scalars=False)
         values = [a for a in alternatives if scalar(a)]
         others = [a for a in alternatives if not scalar(a)]
@@ -246,7 +250,7 @@ class Parser:
     def any_of_msg(
         self, values: list[Any], others: list[dict[str, Any]], location: Location
     ) -> Test:
-        """The fields of a message are no arrays, and null is missing: tests of their own."""
+        """Parse a list for a field of ``msg``, which is never an array; null means missing."""
         tests = []
         self.count()
         if values:
@@ -281,7 +285,7 @@ class Parser:
         return self.whole_test(location, lambda value, world: value is not None and passes(value))
 
     def policy_text(self, name: str, operand: Any, texts: list[tuple[str, str]]) -> Passes:
-        """A text operator of a list; texts remembers what it counts for."""
+        """Parse a text operator of a list, and append it to `texts`, whose nodes count later."""
         if name == "cidr":
             passes = network_test(operand)
             operator = "cidr"
@@ -337,7 +341,7 @@ class Parser:
         return lambda value: scalar(value) and not any(t(value) for t in tests)
 
     def element_test(self, location: Location, passes: Callable[[Any, World], bool]) -> Test:
-        """The field itself, or any element of an array."""
+        """Return a test that passes for the field itself, or for any element of an array."""
 
         def run(world: World) -> bool:
             values = location.values(world)
@@ -493,5 +497,5 @@ def loads(text: str) -> Any:
 
 
 def matches(document: Any, message: Message, now: Decimal | int = 0) -> bool:
-    """Whether the document selects the message."""
+    """Whether the message matches the filter document."""
     return compile_filter(document)(World(message, Decimal(now)))

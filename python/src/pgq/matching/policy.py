@@ -1,4 +1,7 @@
-"""Lists as SNS and EventBridge write them: what they ask of one object together."""
+"""Policies: conditions in the lists of SNS and EventBridge, which one object must meet together.
+
+In an array of objects, one and the same object must meet all conditions below a common key.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ __all__ = ["Condition", "Part", "Policy", "below", "joined"]
 
 @dataclass
 class Condition:
-    """What a list asks of one field: any scalar of it passes; nothing: it has no scalar."""
+    """A condition on one field: some scalar of it passes; None: the field has no scalar."""
 
     path: tuple[str, ...]
     passes: Passes | None
@@ -30,7 +33,7 @@ class Joined:
 
 @dataclass
 class Element:
-    """A policy that one object at this path has to meet, also one of many in an array."""
+    """A policy that one object at this path must meet, or one element of an array there."""
 
     path: tuple[str, ...]
     policy: Policy
@@ -41,7 +44,7 @@ Policy = Condition | Joined | Element
 
 @dataclass
 class Part:
-    """A part of a document: a test of its own, and what its lists ask of the payload together."""
+    """A part of a document: its own test, and a policy that its lists have in common."""
 
     test: Test
     policy: Policy | None = None
@@ -55,7 +58,7 @@ class Part:
 
 
 def spellings(path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Each way to write a path with dots inside its keys: SNS and EventBridge see no difference."""
+    """Return each way to join keys of a path by dots: SNS and EventBridge see no difference."""
     if len(path) == 1:
         return [path]
     rest = spellings(path[1:])
@@ -63,7 +66,7 @@ def spellings(path: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def reached(node: Any, path: tuple[str, ...], plain: bool = False) -> list[Any]:
-    """What a policy finds at a path: all that is no array, four levels deep in arrays."""
+    """Return the values at a path; arrays are flattened, at most four levels deep."""
     found = []
     for keys in [path] if plain or len(path) > 4 else spellings(path):
         nodes = flat(node, 1)
@@ -75,7 +78,7 @@ def reached(node: Any, path: tuple[str, ...], plain: bool = False) -> list[Any]:
 
 
 def below(policy: Policy) -> str | None:
-    """The key that all fields of a policy are below."""
+    """Return the first key of all paths of a policy; None if they have none in common."""
     if not isinstance(policy, Joined):
         return policy.path[0] if len(policy.path) > 1 else None
     keys = {below(part) for part in policy.parts}
@@ -83,7 +86,7 @@ def below(policy: Policy) -> str | None:
 
 
 def moved(policy: Policy) -> Policy:
-    """The same policy, one key further down."""
+    """Return the policy with the first key of each path removed."""
     if isinstance(policy, Condition):
         return Condition(policy.path[1:], policy.passes, policy.plain)
     assert isinstance(policy, Joined)
@@ -91,7 +94,7 @@ def moved(policy: Policy) -> Policy:
 
 
 def needs(policy: Policy) -> bool:
-    """Whether some field has to be there."""
+    """Whether the policy requires some field to exist."""
     if isinstance(policy, Condition):
         return policy.passes is not None
     assert isinstance(policy, Joined)
@@ -99,7 +102,7 @@ def needs(policy: Policy) -> bool:
 
 
 def together(policy: Policy) -> Policy:
-    """The same policy, with conditions below one key gathered: one element meets all of them."""
+    """Return the policy with conditions grouped by key: one element must meet a whole group."""
     if isinstance(policy, Condition | Element):
         return policy
     groups: dict[str, list[Policy]] = {}
@@ -117,7 +120,10 @@ def together(policy: Policy) -> Policy:
 
 
 def grouped(key: str, parts: list[Policy]) -> Policy:
-    """Conditions on what is below a key. Those that only ask for missing fields ask all of it."""
+    """Return conditions below a key as one policy.
+
+    If all of them ask for missing fields, they apply to all elements below the key, not to one.
+    """
     if len(parts) == 1 and isinstance(parts[0], Condition):
         return Condition((key, *parts[0].path), parts[0].passes, parts[0].plain)
     if any(map(needs, parts)):
@@ -145,7 +151,7 @@ def holds(policy: Policy, node: Any) -> bool:
 
 
 def joined(every: bool, parts: list[Policy]) -> Policy:
-    """Parts joined; those that are joined in the same way are taken apart first."""
+    """Join parts by all or any, without nesting parts that are joined in the same way."""
     flattened: list[Policy] = []
     for part in parts:
         flattened += part.parts if isinstance(part, Joined) and part.every == every else [part]

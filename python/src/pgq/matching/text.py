@@ -25,12 +25,12 @@ __all__ = [
 TEXT = ("$like", "$ilike", "$prefix", "$suffix", "$substr", "$ieq", "$wildcard", "$topic")
 NETWORK = re.compile(r"([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:]*)/[0-9]{1,3}\Z")
 LOOKAROUND = re.compile(r"(?:[^\[\\]|\\.|\[\^?\]?(?:[^\]\\]|\\.)*\])*\(\?<?[=!]", re.DOTALL)
-# Escapes and classes that only one of PostgreSQL and Python has, or that differ.
+# Escapes and classes that only PostgreSQL or only Python has, or that mean different things.
 UNSHARED = re.compile(r"\\[mMyYAZBbCcuUxN0]|\[\[[:.=]|\(\?(?!:)|\*\*\*")
 
 
 def tokens(pattern: str, many: str, one: str, escapable: str | None) -> list[tuple[str, str]]:
-    """A pattern as ('many'|'one'|'char', character) pairs."""
+    """Return a pattern as pairs of a kind ('many', 'one' or 'char') and a character."""
     result = []
     characters = iter(pattern)
     for c in characters:
@@ -118,7 +118,7 @@ def text_test(operator: str, operand: Any) -> Callable[[str], bool]:
 
 
 def is_regex(operator: str, operand: str) -> bool:
-    """Whether the server needs a regular expression for this."""
+    """Whether the server evaluates this operator by a regular expression."""
     if operator == "$prefix":
         return False
     if operator == "$substr":
@@ -134,7 +134,7 @@ def is_ignoring(operator: str) -> bool:
 
 
 def search(operator: str, text: str) -> tuple[str, int]:
-    """Return the plain text that a pattern begins with, and what it counts for if it searches."""
+    """Return the plain text that a pattern begins with, and its nodes if it searches a text."""
     if operator in ("$suffix", "$substr"):
         return "", 7 + len(text) // 2
     if operator in ("$regex", "$iregex"):
@@ -152,7 +152,7 @@ def search(operator: str, text: str) -> tuple[str, int]:
 
 
 def search_nodes(regexes: list[tuple[str, str]]) -> int:
-    """What patterns count for because they search a text: the most that one can begin with."""
+    """Return the nodes of searching: the largest sum of patterns whose plain beginnings agree."""
     found = [search(operator, text) for operator, text in regexes]
     stack: list[tuple[str, int]] = []
     most = 0
@@ -168,7 +168,7 @@ def search_nodes(regexes: list[tuple[str, str]]) -> int:
 
 
 def text_nodes(tests: list[tuple[str, str]]) -> int:
-    """What patterns of one list count for: their number, length, case, and how they search."""
+    """Return the nodes of the patterns of a list, by number, length, case and searching."""
     regexes = [(o, text) for o, text in tests if is_regex(o, text)]
     points = 25 * len(tests)
     for operator, text in regexes:
@@ -204,7 +204,7 @@ def network_test(operand: Any) -> Callable[[str], bool]:
 
 
 def copies(operand: str) -> int:
-    """How often the parts of a regular expression are repeated, at most."""
+    """Return how long a regular expression can get when its repetitions are written out."""
     bounds = re.findall(r"(\)?)\{([0-9]+)(?:,([0-9]*))?\}", operand)
     number = len(operand) + sum(int(high or low) for group, low, high in bounds if not group)
     for group, low, high in bounds:
@@ -213,7 +213,7 @@ def copies(operand: str) -> int:
 
 
 def regex_test(operand: Any, options: Any) -> Callable[[str], bool]:
-    """Regular expressions whose meaning Python and PostgreSQL share; others are refused."""
+    """Return the test of a regular expression; refuse one that Python reads differently."""
     require(isinstance(operand, str), "regex operand")
     require(options in (None, "", "i") and not isinstance(options, bool), "options")
     require(len(operand) <= 512, "regex too long")

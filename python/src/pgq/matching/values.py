@@ -42,7 +42,7 @@ def scalar(value: Any) -> bool:
 
 
 def flat(value: Any, levels: int) -> list[Any]:
-    """The value, or what is in the arrays that it is made of."""
+    """Return the value, or the elements of an array, flattened by so many levels."""
     if not isinstance(value, list) or levels == 0:
         return [value]
     return [part for element in value for part in flat(element, levels - 1)]
@@ -71,7 +71,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def contains(left: Any, right: Any) -> bool:
-    """Jsonb's @> below the top level."""
+    """Test containment as jsonb's ``@>`` does it below the top level."""
     if isinstance(left, dict) and isinstance(right, dict):
         return all(k in left and contains(left[k], v) for k, v in right.items())
     if isinstance(left, list) and isinstance(right, list):
@@ -86,7 +86,7 @@ def contains_at_top(left: Any, right: Any) -> bool:
 
 
 def structure(value: Any) -> int:
-    """The number of values in an array or object to compare with."""
+    """Return the number of values in an array or object; refuse one that is too large."""
 
     def measure(part: Any, level: int) -> int:
         require(level <= 8, "operand too deep")

@@ -1,4 +1,4 @@
-"""Messages as filters see them, and where in a message a test looks."""
+"""Messages as tests read them, and the location in a message that a test reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Message:
 
 @dataclass
 class Location:
-    """Where a test looks: a scope of the message, or an element of an array."""
+    """The location that a test reads: a path in a scope of the message, or in an element."""
 
     scope: str
     path: tuple[str, ...]
@@ -63,7 +63,7 @@ class Location:
 
 @dataclass
 class World:
-    """What a test sees: a message, the time in seconds, and an element inside ``$elemMatch``."""
+    """The input of a test: a message, the time in seconds, and inside ``$elemMatch`` an element."""
 
     message: Message
     now: Decimal

@@ -1,4 +1,4 @@
-"""Payloads: checked against a type, and encoded by a serializer."""
+"""Payloads: how they are checked against a type, and encoded by a serializer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _serializers: dict[str, Serializer] = {}
 
 
 class Serializer(Protocol):
-    """Encodes payloads: compressed, encrypted, in another format."""
+    """Encodes payloads, for example to compress or encrypt them."""
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ class Serializer(Protocol):
         ...
 
     def dumps(self, value: Any) -> Any:
-        """Return what is stored. It must be JSON: encode bytes as text, by base64 for example."""
+        """Return the value to store. It must be JSON: encode bytes as text, for example base64."""
         ...
 
     def loads(self, data: Any) -> Any:
@@ -49,7 +49,7 @@ class Serializer(Protocol):
 
 
 def register_serializer(serializer: Serializer) -> None:
-    """Register a serializer, for publishing by its name and for claiming."""
+    """Register a serializer: publishing selects it by its name, claiming by the header."""
     with _lock:
         if serializer.name == "json" or serializer.name in _serializers:
             raise ValueError(f"a serializer is called {serializer.name} already")
@@ -64,10 +64,10 @@ def unregister_serializer(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """How a client publishes payloads.
+    """Checks and encodes the payloads that a client publishes.
 
-    :param types: the types of topics: what is published there has to have the type.
-    :param serializer: the name of the serializer of all messages; None for JSON as it is.
+    :param types: a type for each topic; payloads published to the topic must have this type.
+    :param serializer: the name of the serializer of all messages; None for plain JSON.
     """
 
     types: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Payloads:
             _find(self.serializer)
 
     def may_change(self, payloads: Iterable[Any], serializer: str | None) -> bool:
-        """Whether `prepared` may change any of these."""
+        """Whether `prepared` may change any of the payloads."""
         if self.types or self.serializer or serializer:
             return True
         return not all(type(payload) in _PLAIN for payload in payloads)
@@ -92,8 +92,8 @@ class Payloads:
     ) -> tuple[Any, dict[str, Any] | None]:
         """Return payload and headers as they are stored.
 
-        Raises `PayloadError` if the payload does not have its type. A payload whose headers name a
-        serializer is taken as it is.
+        Raises `PayloadError` if the payload does not have the type of its topic. A payload whose
+        headers name a serializer is already encoded, and is returned unchanged.
         """
         given = None if headers is None else dict(headers)
         if not self.may_change((payload,), serializer):
@@ -127,9 +127,9 @@ def reads_anything(payload_type: Any) -> bool:
 
 
 def read(message: Message, payload_type: Any) -> Message:
-    """Return a message with its payload as the serializer and the type have it.
+    """Return a message with its payload decoded by the serializer and converted to the type.
 
-    A serializer that nobody has registered is a note of the publisher, and changes nothing. Raises
+    A header ``serializer`` with a name that is not registered changes nothing. Raises
     `PayloadError`.
     """
     payload = message.payload
@@ -138,8 +138,8 @@ def read(message: Message, payload_type: Any) -> Message:
         try:
             payload = serializer.loads(payload)
         except Exception as error:
-            said = f"the serializer {serializer.name} cannot read the payload"
-            raise PayloadError(f"{said}: {type(error).__name__}: {error}") from error
+            text = f"the serializer {serializer.name} cannot read the payload"
+            raise PayloadError(f"{text}: {type(error).__name__}: {error}") from error
     if payload_type is not None:
         payload = payload_as(payload_type, payload)
     return message if payload is message.payload else replace(message, payload=payload)

@@ -1,8 +1,8 @@
 """Conversion between JSON and types: dataclasses, models of pydantic, lists, texts.
 
-A type is whatever can be written as a type hint: a dataclass, a model of pydantic, a TypedDict, an
-Enum, datetime, UUID, Decimal, ``list[Order]``, ``str | None``. Fields that a type does not have are
-left out, so that a publisher can add fields before its consumers know them.
+A type is any type hint: a dataclass, a model of pydantic, a TypedDict, an Enum, datetime, UUID,
+Decimal, ``list[Order]``, ``str | None``. Fields that a dataclass does not have are left out, so
+that a publisher can add fields before its consumers are updated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class _Mismatch(Exception):
-    """A value does not have its type: where, and what is wrong."""
+    """A value does not have its type: the path of the value, and the problem."""
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(f"{path.lstrip('.')} {what}".strip())
@@ -38,7 +38,10 @@ def payload_as(kind: type[T] | Any, value: Any) -> T:
     """Convert JSON to a value of a type; raise `PayloadError` if it does not fit.
 
     :param kind: the type.
-    :param value: what was read from JSON: dicts, lists, texts, numbers.
+    :param value: a JSON value: a dict, a list, a text, a number.
+
+    >>> payload_as(Order, message.payload)
+    Order(amount=12)
     """
     try:
         made: T = _convert(kind, value, "")
@@ -48,17 +51,17 @@ def payload_as(kind: type[T] | Any, value: Any) -> T:
 
 
 def is_typed(value: Any) -> bool:
-    """Whether a value has a type that says what its parts are: a dataclass, a model."""
+    """Whether a value is a dataclass or a model of pydantic."""
     if isinstance(value, type):
         return False
     return dataclasses.is_dataclass(value) or hasattr(value, "model_dump_json")
 
 
 def plain_of(kind: Any, value: Any) -> Any:
-    """Return a value as JSON has it; raises `PayloadError` unless it is one of the type.
+    """Return a value as plain JSON; raise `PayloadError` if it does not fit the type.
 
-    :param kind: the type; None for the value's own.
-    :param value: a value of the type, or what its JSON says.
+    :param kind: the type; None for the value's own type.
+    :param value: a value of the type, or a JSON value that fits the type.
     """
     own = type(value) if kind is None else kind
     if hasattr(value, "model_dump_json"):
@@ -75,7 +78,7 @@ def name_of_type(kind: Any) -> str:
 
 
 def _exact(text: str) -> float | Decimal:
-    """Return a number that says what the text says."""
+    """Return a float if it has exactly the digits of the text, else a Decimal."""
     return float(text) if repr(float(text)) == text else Decimal(text)
 
 
@@ -159,7 +162,7 @@ def _dataclass(kind: Any, value: Any, path: str) -> Any:
 def _typed_dict(kind: Any, value: Any, path: str) -> Any:
     whole = _checked(isinstance(value, dict), value, path, "an object")
     for name, hint in typing.get_type_hints(kind, include_extras=True).items():
-        # With postponed annotations the class itself does not know what is not required.
+        # With postponed annotations, __required_keys__ ignores NotRequired.
         optional = name not in kind.__required_keys__ or get_origin(hint) is NotRequired
         if not optional and name not in whole:
             raise _Mismatch(f"{path}.{name}", "is missing")
@@ -192,7 +195,7 @@ def _checked(right: bool, value: Any, path: str, wanted: str) -> Any:
 
 
 def _json_kind(value: Any) -> str:
-    """Return what kind of JSON a value is; not the value, which nobody may read in a log."""
+    """Return the JSON type of a value, for errors: the value itself must not get into a log."""
     if value is None:
         return "null"
     names = {bool: "a boolean", str: "a text", dict: "an object", list: "an array"}

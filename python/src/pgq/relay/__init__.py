@@ -1,4 +1,4 @@
-"""Relays: each forwards a queue to one destination, and fails alone."""
+"""Relays: each forwards one queue to one destination, independently of the others."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ __all__ = ["Busy", "Destination", "NotNow", "Record"]
 
 @dataclass(slots=True)
 class Record:
-    """A message to be forwarded. Its JSON is the text in the database, to the last digit."""
+    """A message to be forwarded. Its JSON is the exact text in the database."""
 
     lease_id: int
     id: int
@@ -65,11 +65,11 @@ def _moment(value: datetime | None) -> str:
 
 
 class Destination(Protocol):
-    """Where records go. One thread at a time uses it."""
+    """The target of a relay. One thread at a time uses it."""
 
     #: The address for people, without passwords.
     label: str
-    #: How many messages to send at once, and how many seconds to wait for that many.
+    #: How many messages to send at once, and how many seconds to wait for a full batch.
     batch_size: int
     linger: float
     #: True: a batch that is sent twice is stored once, so after a failure the same batch is sent
@@ -79,18 +79,19 @@ class Destination(Protocol):
     def send(self, batch: str, records: Sequence[Record]) -> Mapping[int, str]:
         """Send all records; return the ids of records with refused content, and the reasons.
 
-        `batch` names what is sent: the same name, the same records. Raises `Busy` to be called
-        again later, and anything else if the destination cannot take them now.
+        Raises `Busy` to be called again later, and any other exception if sending fails.
+
+        :param batch: the name of the batch; a batch with the same name has the same records.
         """
         ...
 
     def close(self) -> None:
-        """Close connections."""
+        """Close the connections."""
         ...
 
 
 class Busy(Exception):
-    """The destination asks to be called later. This is not a failure."""
+    """The destination asks to be called again after `delay` seconds. This is not a failure."""
 
     def __init__(self, reason: str, *, delay: float = 1.0) -> None:
         super().__init__(reason)

@@ -17,9 +17,9 @@ __all__ = ["Direct"]
 
 
 class Direct:
-    """Publishes to a destination at once, or raises the error.
+    """Sends each message to a destination when it is published, or raises the error.
 
-    Messages that cannot be sent are not stored. To store them, publish to a queue that a relay
+    A message that cannot be sent is lost. To store messages, publish to a queue that a relay
     forwards.
     """
 
@@ -45,8 +45,8 @@ class Direct:
     ) -> int:
         """Send one message and return its id.
 
-        The id and the time are derived from the headers ``uuid`` and ``published_at``, so that
-        copies of one message have the same. Without these headers the id is a random number.
+        The id and the time are derived from the headers ``uuid`` and ``published_at``, so that all
+        copies of a message have the same ones. Without these headers the id is a random number.
         """
         if delay is not None or dedup_key is not None:
             raise ValueError(f"{self.destination.label} has neither delays nor dedup keys")
@@ -75,7 +75,7 @@ class Direct:
         return id
 
     def close(self) -> None:
-        """Close connections."""
+        """Close the connections."""
         self.destination.close()
 
     def __enter__(self) -> Self:

@@ -11,7 +11,10 @@ __all__ = ["Memory"]
 
 
 class Memory:
-    """Keeps what it is sent, each batch once; `error` makes it fail, `refuse` refuses topics."""
+    """Keeps the records that it gets, each batch once.
+
+    While `error` is set, `send` raises it. `refuse` has the topics to refuse, with the reasons.
+    """
 
     keeps_batches: ClassVar[bool] = True
     label = "memory:"
@@ -41,4 +44,4 @@ class Memory:
         return refused
 
     def close(self) -> None:
-        """Keep everything."""
+        """Do nothing: the records stay."""

@@ -34,12 +34,14 @@ def open_destination(
     - ``file:///DIRECTORY?format=parquet&compression=zstd``
     - ``s3://BUCKET/PREFIX?format=...&compression=...``, or any other scheme of fsspec
     - ``postgresql://HOST/DATABASE?topic=TOPIC``
-    - ``https://...``, signed with the secret, else with that of PGQ_WEBHOOK_SECRET
+    - ``https://...``, signed with `secret`, or with PGQ_WEBHOOK_SECRET
     - ``memory:``
 
+    :param url: the address.
     :param queue: the queue that is relayed; streams and files are named after it.
     :param relay: the name of the relay.
     :param timeout: how long one `send` may take.
+    :param secret: the key that webhooks are signed with.
     """
     parts = urlsplit(url)
     try:
@@ -102,9 +104,9 @@ def _files(
 
 
 def _without(url: str, options: dict[str, str]) -> str:
-    """Return an address with these options only."""
-    place = url.partition("?")[0]
-    return f"{place}?{urlencode(options)}" if options else place
+    """Return an address with only these options."""
+    base = url.partition("?")[0]
+    return f"{base}?{urlencode(options)}" if options else base
 
 
 def _number(name: str, text: str) -> int:
@@ -115,6 +117,6 @@ def _number(name: str, text: str) -> int:
 
 def _label(parts: SplitResult) -> str:
     """Return an address without secrets, such as the path of a webhook."""
-    place = parts.netloc.rpartition("@")[2]
+    host = parts.netloc.rpartition("@")[2]
     path = "" if parts.scheme in ("http", "https") else parts.path
-    return f"{parts.scheme}://{place}{path}"
+    return f"{parts.scheme}://{host}{path}"

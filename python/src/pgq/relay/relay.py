@@ -33,21 +33,26 @@ _LONGEST_PAUSE = 10.0
 class Relay:
     """Forwards the messages of a queue to a destination, until stopped.
 
-    Its claims are the numbered batches of a stream. A relay that is killed between sending and
-    acknowledging sends the same batch again, under the same name, when it is restarted: the
-    destination can recognize the duplicate. A second relay of the same name waits until the first
-    one has ended.
+    The claims of a relay are the numbered batches of a stream. A relay that is killed between
+    sending and acknowledging sends the same batch again, under the same name, when it is restarted:
+    the destination can recognize the duplicate. A second relay of the same name waits until the
+    first one has ended.
 
     While the destination cannot be reached, no attempt of a message is counted: after several
     failures a circuit breaker opens, and the relay pauses. Only messages whose content the
     destination refuses are retried by the queue's policy and become dead letters.
 
-    :param name: the name of the relay: the same after a restart, another for each relay of a queue.
+    :param client: the result of `connect`.
+    :param queue: the queue to forward.
+    :param destination: the target, for example from `open_destination`.
+    :param name: the name of the relay: the same after a restart, unique among the queue's relays.
     :param batch_size: how many messages to send at once; None for the destination's default.
-    :param linger: how long to wait for that many; None for the destination's default.
+    :param linger: how long to wait for a full batch; None for the destination's default.
     :param breaker: a circuit breaker with other limits.
-    :param timeout: after this time without a sign of life, another relay takes the name.
+    :param timeout: after this time without a heartbeat, another relay can take the name.
     :param drain: end when nothing is ready, instead of waiting for more.
+
+    >>> Relay(client, "audit", open_destination("redis://localhost/0", queue="audit")).run()
     """
 
     def __init__(
@@ -88,7 +93,7 @@ class Relay:
         self._error: str | None = None
 
     def run(self, *, signals: bool = True) -> None:
-        """Forward until stopped; in the main thread SIGTERM and SIGINT stop it."""
+        """Forward until `stop`, or in the main thread until SIGTERM or SIGINT."""
         batches = self._batches
         with on_signals(self.stop, signals):
             try:
@@ -110,14 +115,14 @@ class Relay:
             finally:
                 batches.close()
                 if batches.give_name():
-                    self._tell(None, "closed", None)
+                    self._send_report(None, "closed", None)
                 self.destination.close()
 
     def stop(self) -> None:
         """Claim nothing more; the current batch may still be sent."""
         self._batches.stop()
 
-    # How
+    # Implementation
 
     def _forward(self) -> None:
         while True:
@@ -128,7 +133,10 @@ class Relay:
             self._deliver(batch)
 
     def _deliver(self, batch: Batch) -> None:
-        """Send a batch until it has arrived, or release it."""
+        """Send a batch until it has arrived.
+
+        Otherwise keep the batch claimed if it may have arrived, else release it.
+        """
         records: list[Any] = batch.messages
         # The first batch may be one that the relay sent before it was killed.
         doubt = self._batches.first and self.destination.keeps_batches
@@ -141,7 +149,7 @@ class Relay:
                 self._error = str(busy)
                 self._report()
                 self._batches.stopping.wait(busy.delay)
-            except CircuitOpen:  # somebody else tries whether it works again
+            except CircuitOpen:  # another relay with this breaker makes the trial call
                 self._batches.stopping.wait(0.25)
             except Exception as error:
                 self._fail(error, before)
@@ -153,7 +161,7 @@ class Relay:
                 self._arrived(batch, refused)
                 return
         if doubt:
-            # It may have arrived: only the same batch can be sent again.
+            # The batch may have arrived: only the same batch may be sent again.
             log(
                 "WARNING",
                 "batch_kept",
@@ -189,7 +197,7 @@ class Relay:
             )
             self._batches.settle(batch.nack, records, error=why)
         if refused.keys() & {record.id for record in batch.left}:
-            return  # the database could not be told: the batch is not done
+            return  # a nack failed: the batch is not done
         self.refused += len(refused)
         self.forwarded += len(batch) - len(refused)
         self._batches.done()
@@ -219,7 +227,7 @@ class Relay:
         self._report()
 
     def _pause(self) -> None:
-        """Wait a little before the next attempt, or until the circuit allows it."""
+        """Wait before the next attempt, or until the circuit breaker allows it."""
         if self.breaker.state == "closed":
             self._batches.stopping.wait(min(0.125 * 2 ** min(self._streak, 10), _LONGEST_PAUSE))
         else:
@@ -236,20 +244,20 @@ class Relay:
         now = (self.breaker.state, self._error)
         if now != self._reported:
             self._reported = now
-            self._tell(self.destination.label, *now)
+            self._send_report(self.destination.label, *now)
 
-    def _tell(self, label: str | None, circuit: str, error: str | None) -> None:
+    def _send_report(self, label: str | None, circuit: str, error: str | None) -> None:
         try:
             self._client.fetch_rows(
                 sql.RELAY_REPORT, self.queue, self.name, label, circuit, error, repeatable=True
             )
-        except psycopg.Error as trouble:
+        except psycopg.Error as failure:
             self._reported = None
             log(
                 "DEBUG",
                 "relay_unreported",
                 "relay_report: %s",
-                reason(trouble),
+                reason(failure),
                 queue=self.queue,
                 relay=self.name,
             )
@@ -283,7 +291,7 @@ class _Batches(Source):
 
     def take_name(self) -> bool:
         """Wait until this process owns the name; False if stopped meanwhile."""
-        told = False
+        logged = False
         while not self.stopping.is_set():
             try:
                 finished = self.retry_until_stopped("beginning", self._begin_stream)
@@ -294,7 +302,7 @@ class _Batches(Source):
                 if is_dead(error.owner):
                     self._ask(sql.STREAM_END, self.topic, self._name, error.owner)
                     continue
-                if not told:
+                if not logged:
                     log(
                         "WARNING",
                         "relay_waits",
@@ -303,7 +311,7 @@ class _Batches(Source):
                         queue=self.topic,
                         relay=self._name,
                     )
-                    told = True
+                    logged = True
                 self.stopping.wait(min(1.0, self._timeout / 10))
         if self._beat is None and self._renewed is not None:
             self._beat = Task("pgq-relay-beat", self._keep_name)
@@ -312,7 +320,7 @@ class _Batches(Source):
     def keep_name(self) -> bool:
         """Renew the ownership if that is due; raise if another process owns the name.
 
-        Returns whether to go on.
+        Returns False if the relay was stopped.
         """
         if time.monotonic() > (self._renewed or 0.0) + self._timeout * 0.9:
             finished = self.retry_until_stopped("keeping the name", self._begin_stream)
@@ -342,7 +350,7 @@ class _Batches(Source):
         return bool(given)
 
     def _begin_stream(self) -> int:
-        """Take or keep the name; return the last batch that is finished."""
+        """Take or renew the ownership of the name; return the last finished batch."""
         began = time.monotonic()
         span = timedelta(seconds=self._timeout)
         ((finished,),) = self._ask(
@@ -357,7 +365,7 @@ class _Batches(Source):
                 self._begin_stream()
                 if is_due(self.client.conninfo):
                     self._maintain()
-            except (psycopg.Error, _InUse) as error:  # whoever sends next meets it, and can tell
+            except (psycopg.Error, _InUse) as error:  # the next `keep_name` raises it
                 log(
                     "DEBUG",
                     "name_not_renewed",
@@ -405,7 +413,7 @@ class _Batches(Source):
             self.stopping.wait(min(1.0, deadline - now))
 
     def _ask(self, statement: LiteralString, *values: Any, factory: Any = None) -> list[Any]:
-        """Run a statement; all of them can be repeated."""
+        """Run a statement that may run twice."""
         try:
             return self.client.fetch_rows(statement, *values, factory=factory, repeatable=True)
         except psycopg.errors.ObjectInUse as error:

@@ -30,13 +30,13 @@ _COMPRESSIONS = {
 class Files:
     """Writes each batch into a file ``YYYY/MM/DD/QUEUE-FIRST-LAST-LEASE.jsonl.gz``.
 
-    The name has the lowest and the highest id of the file. A batch that is sent again has the same
-    name and the same bytes, so it replaces itself.
+    FIRST and LAST are the lowest and the highest id of the file. A batch that is sent again has the
+    same file name and the same bytes, so it replaces its earlier file.
 
-    :param store: where files are put: a `Directory`, or `Objects` of any storage that fsspec knows.
+    :param store: a `Directory`, or `Objects` of any storage that fsspec supports.
     :param format: jsonl or parquet (which needs pyarrow).
     :param compression: gzip or none; for Parquet zstd, snappy, gzip or none.
-    :param name: how the names of files begin.
+    :param name: the prefix of the file names.
     """
 
     keeps_batches: ClassVar[bool] = True
@@ -165,7 +165,7 @@ class Objects:
     def __init__(self, scheme: str, path: str, *, timeout: float = 30.0, **options: Any) -> None:
         self._path = path.rstrip("/")
         if scheme == "s3":
-            # The relay decides about retries.
+            # No retries here: the relay retries.
             config = {
                 "connect_timeout": min(timeout, 10.0),
                 "read_timeout": timeout,
@@ -173,7 +173,7 @@ class Objects:
             }
             options = {"config_kwargs": config} | options
         import_module("s3fs" if scheme == "s3" else "fsspec")
-        # Not fsspec's cached instance, which may have been made for another address.
+        # Skip fsspec's cache: a cached instance may belong to another address.
         self._system: Any = import_module("fsspec").filesystem(
             scheme, use_listings_cache=False, skip_instance_cache=True, **options
         )

@@ -1,4 +1,4 @@
-"""Another pgq: messages are published there, in one transaction for a batch."""
+"""Another database with pgq: each batch is published there in one transaction."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from pgq.relay.destination import Record
 
 __all__ = ["Pgq"]
 
-# What a database says of a message, by the class of its SQLSTATE; and that nobody receives a topic.
+# SQLSTATEs, or their classes, that refuse a message: invalid data, a violated constraint, a topic
+# that no queue receives.
 _REFUSALS = ("22", "23", "QU005")
 
 
 class Pgq:
-    """Publishes each message to the same topic, or to one topic, of another database.
+    """Publishes each message to its own topic, or to a fixed topic, in another database.
 
     The header ``pgq_id`` is the message's id in the source database. The dedup key is derived from
     it: a message that is sent twice within the other queue's dedup window is stored once.
 
-    :param topic: publish to this topic; None for that of the message.
+    :param topic: publish to this topic; None for the topic of each message.
     :param relay: the name of the relay, a part of the dedup key.
     """
 
@@ -79,7 +80,7 @@ class Pgq:
         return refused
 
     def _publish(self, records: Sequence[Record]) -> None:
-        """Publish in one transaction, with a statement for each topic and set of options."""
+        """Publish in one transaction, with one statement per topic and set of options."""
         groups: dict[tuple[Any, ...], list[Record]] = {}
         for record in records:
             common = (
@@ -134,7 +135,7 @@ class Pgq:
 
 
 def _headers(record: Record) -> str:
-    """Return the headers with one more."""
+    """Return the headers with the additional header ``pgq_id``."""
     rest = record.headers_json.strip()[1:-1].strip()
     return f'{{"pgq_id": {record.id}{", " if rest else ""}{rest}}}'
 

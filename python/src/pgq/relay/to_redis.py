@@ -14,8 +14,8 @@ from pgq.relay.destination import Busy, Record
 __all__ = ["Redis"]
 
 # Atomic: sending the relay's last batch again changes nothing.
-# KEYS: the stream, what remembers the last batch. ARGV: the batch, whether there is a stream, the
-# channel, how many entries to keep, how many are too many; then id, topic and body of each message.
+# KEYS: the stream, and the key that stores the last batch. ARGV: the batch, 1 if there is a stream,
+# the channel, how many entries to keep, how many are too many; then id, topic and body per message.
 _SEND = """
 if redis.call('get', KEYS[2]) == ARGV[1] then return 0 end
 local keep, limit = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -38,7 +38,7 @@ return 1
 
 
 class Redis:
-    """Adds each message to a stream (fields id, topic, message), and publishes it to a channel.
+    """Adds each message to a stream (fields id, topic, message), sends it to a channel, or both.
 
     :param stream: the stream's key; None for a channel alone.
     :param channel: the channel; None for a stream alone.
@@ -75,14 +75,14 @@ class Redis:
             retry=Retry(NoBackoff(), 1),
         )
         self._send = self._client.register_script(_SEND)
-        place = stream if stream is not None else channel
-        # In braces: a cluster keeps both keys on one node.
-        self._keys = [stream or f"{{{place}}}", f"pgq:{{{place}}}:{relay}"]
+        name = stream if stream is not None else channel
+        # The braces are a hash tag: a cluster keeps both keys on one node.
+        self._keys = [stream or f"{{{name}}}", f"pgq:{{{name}}}:{relay}"]
         self._settings: list[str | int] = [int(stream is not None), channel or "", keep, limit]
         self._stream = stream
 
     def send(self, batch: str, records: Sequence[Record]) -> Mapping[int, str]:
-        """Add the records, unless this batch was added last."""
+        """Add the records, unless this batch was the last one added."""
         arguments: list[str | int] = [batch, *self._settings]
         for record in records:
             arguments += (record.id, record.topic, record.document())

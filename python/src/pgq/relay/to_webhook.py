@@ -16,10 +16,10 @@ from pgq.relay.destination import Busy, NotNow, Record
 
 __all__ = ["Webhook", "signature"]
 
-# Status codes that refuse the content of a message. Any other status that is not 2xx is about the
-# server (down, moved, other credentials): the message waits.
+# Status codes that refuse the content of a message. Any other status that is not 2xx means a
+# problem of the server (down, moved, other credentials): the message waits.
 _REFUSALS = frozenset([400, 406, 409, 411, 413, 414, 415, 422, 431, 451])
-# Status codes that may mean either; the message is refused if the server accepts others.
+# Status codes that may mean either: the message is refused if the server answered others normally.
 _DOUBTFUL = frozenset([500, 501])
 
 
@@ -32,8 +32,8 @@ def signature(secret: bytes, id: str, timestamp: str, body: bytes) -> str:
 class Webhook:
     """Posts each message as JSON, signed; the header ``webhook-id`` is the message's id.
 
-    :param secret: the key of the signature; one that begins with ``whsec_`` is base64 after that.
-    :param concurrency: the most requests at once; those of one ordering group go one by one.
+    :param secret: the key of the signature; after a prefix ``whsec_`` it is base64.
+    :param concurrency: the most requests at once. An ordering group delivers one message at a time.
     """
 
     keeps_batches: ClassVar[bool] = False
@@ -57,7 +57,7 @@ class Webhook:
         self._secret = base64.b64decode(rest) if rest and not prefix else secret.encode()
         self._client = httpx.Client(timeout=timeout, follow_redirects=False)
         self._threads = ThreadPoolExecutor(concurrency, "pgq-webhook")
-        # Delivered messages of a batch that failed in part: they are not sent again.
+        # Ids of delivered messages of a batch that failed in part: do not send them again.
         self._delivered: set[int] = set()
 
     def send(self, batch: str, records: Sequence[Record]) -> Mapping[int, str]:

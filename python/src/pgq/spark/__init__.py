@@ -4,7 +4,7 @@
 >>> pgq.spark.register(spark, dsn="host=db dbname=shop")
 >>> spark.read.format("pgq").option("topic", "orders").load()
 
-Spark runs a plan as often as it likes, so nothing here claims inside a plan without a name: see
+Spark may run a plan several times, so a claim inside a plan is always a named claim: see
 python/SPARK.md.
 """
 

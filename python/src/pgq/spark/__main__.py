@@ -17,13 +17,13 @@ from pgq.spark.pipelines import archive, dlq_report, drain, replay, short, table
 
 
 def add_parsers(commands: Any) -> None:
-    """Add the commands to a set of subparsers; each sets ``run``, a function of the arguments."""
+    """Add the commands to subparsers; each sets ``run``, a function of the arguments."""
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--dsn", help="where the queues are; PGQ_DSN if left out")
+    common.add_argument("--dsn", help="connection string of the database; PGQ_DSN if not given")
     common.add_argument("--master", help="Spark's master, such as local[4] or spark://host:7077")
     common.add_argument("--remote", help="a Spark Connect server, such as sc://host:15002")
     common.add_argument("--partitions", type=int, default=0, help="how many tasks read at once")
-    common.add_argument("--json", action="store_true", help="JSON, a line for each row")
+    common.add_argument("--json", action="store_true", help="print JSON, one line per row")
     common.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
     )
@@ -33,24 +33,26 @@ def add_parsers(commands: Any) -> None:
     )
     command.add_argument("target", help="a directory, such as file:///archive or s3a://bucket/q")
     command.add_argument("--replica", help="a standby to read from")
-    command.add_argument("--wait", default="7 days", help="how long eras wait for their copy")
+    command.add_argument(
+        "--wait", default="7 days", help="how long an era waits for its copy beyond its retention"
+    )
     command.set_defaults(run=run_archive)
 
     command = commands.add_parser(
         "replay", parents=[common], help="publish archived messages again, once"
     )
-    command.add_argument("source", help="the target of archive")
+    command.add_argument("source", help="the directory that archive wrote to")
     command.add_argument("--topic", help="only messages of this topic")
     command.add_argument("--since", type=moment, help="published at or after, ISO 8601")
     command.add_argument("--until", type=moment, help="published before, ISO 8601")
     command.add_argument("--filter", type=json.loads, help="a filter document")
-    command.add_argument("--to", help="the topic to publish to; their own if left out")
-    command.add_argument("--name", help="what makes it the same replay when started again")
+    command.add_argument("--to", help="the topic to publish to; that of each message if not given")
+    command.add_argument("--name", help="name of the replay: a name is published once")
     command.add_argument("--dry-run", action="store_true", help="count, and publish nothing")
     command.set_defaults(run=run_replay)
 
     command = commands.add_parser(
-        "dlq-report", parents=[common], help="dead letters by queue, reason, error and hour"
+        "dlq-report", parents=[common], help="count dead letters by queue, reason, error and hour"
     )
     command.add_argument("target", nargs="?", help="an HTML file for the plots")
     command.set_defaults(run=run_dlq_report)
@@ -58,21 +60,21 @@ def add_parsers(commands: Any) -> None:
     command = commands.add_parser(
         "drain", parents=[common], help="move a queue's messages to Parquet"
     )
-    command.add_argument("topic", help="the queue")
+    command.add_argument("topic", help="the name of the queue")
     command.add_argument("target", help="a directory, such as file:///orders or s3a://bucket/o")
     command.add_argument("--filter", type=json.loads, help="a filter document")
-    command.add_argument("--n", type=int, default=N, help="messages in a batch")
-    command.add_argument("--name", help="whose batches these are")
+    command.add_argument("--n", type=int, default=N, help="the most messages of a batch")
+    command.add_argument("--name", help="name of the stream that claims the batches")
     command.add_argument(
         "--sql",
-        help="a query on the view 'batch' that keeps id; rows whose column error is not null are"
-        " given back",
+        help="a query on the view 'batch' that keeps id; messages whose column error is not null"
+        " are refused",
     )
     command.add_argument(
         "--dropped",
         choices=["refuse", "release"],
         default="refuse",
-        help="messages that --sql has no row for: given back as failed, or as not claimed",
+        help="messages that --sql returns no row for: refuse them (nack), or release them",
     )
     command.set_defaults(run=run_drain)
 
@@ -97,7 +99,7 @@ def session(options: argparse.Namespace) -> SparkSession:
 
 
 def show(options: argparse.Namespace, rows: list[tuple[Any, ...]], *titles: str) -> None:
-    """Print what was done: a table, or a JSON object for each row."""
+    """Print rows as a table, or as one JSON object per row."""
     if not options.json:
         print(table(rows, *titles))
     for row in rows if options.json else ():

@@ -1,9 +1,9 @@
-"""Every message ever published: copies of eras from Parquet, and the live log.
+"""Every message ever published: archived copies of eras in Parquet, and the live log.
 
-The server says, as one snapshot shows it, in which copies and in which part of the live log the
-messages up to an id are, each of them once (`pgq.log_parts`). What was live in that moment may be
-archived, and its slot truncated, before it is read. So a task that reads the live log keeps it from
-being truncated (`pgq.log_lock`), and reads what was archived since the plan from the copies.
+`pgq.log_parts` returns, from one snapshot, the copies and the part of the live log that together
+have each message up to an id exactly once. An era that was live in that snapshot may be archived,
+and its slot truncated, before a task reads it. Therefore a task that reads the live log prevents
+its truncation (`pgq.log_lock`), and reads eras that were archived after the plan from their copies.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from pgq.spark._rows import (
 
 Ranges = list[tuple[int, int]]
 LOCK: Final = "select era, path, slot, is_new from pgq.log_lock({}, {}) order by era"
-# What a filter reads of a message, and the columns of the copy that have it.
+# The columns of a copy that a filter reads: headers and payload.
 FIELDS: Final = ("headers", "value")
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which part of the log: from an id to before another one, and the same for times."""
+    """A part of the log: ids from `low` to before `high`, times from `since` to before `until`."""
 
     low: int = 0
     high: int | None = None
@@ -55,23 +55,23 @@ class Files:
 
     files: tuple[tuple[str, str], ...]  # each with its topic
     low: int
-    high: int  # the last one
+    high: int  # inclusive
     skip: Ranges
 
 
 @dataclass(frozen=True)
 class Live:
-    """A part of the plan: ids of the live log, of which those in `ids` if that is not None."""
+    """A part of the plan: a range of ids of the live log; if `ids` is not None, only these."""
 
     after: int  # the last era that was archived
     low: int
-    high: int  # the last one
+    high: int  # inclusive
     ids: Ranges | None
     whole: bool  # whether the table itself may be read
 
 
 def safe_high(conn: Any, topic: str | None) -> tuple[int, int, list[str]]:
-    """Return the first and the last id of the log, and who may still add smaller ones."""
+    """Return the first and last id of the log, and the transactions that may add smaller ids."""
     ((low, high, publishers),) = ask(
         conn, "select low, high, publishers from pgq.log_range(%s)", topic
     )
@@ -86,7 +86,7 @@ def safe_high(conn: Any, topic: str | None) -> tuple[int, int, list[str]]:
 
 
 def running(conn: Any, publishers: list[str]) -> list[tuple[str, int]]:
-    """Return those of the transactions that have not ended, with their sessions."""
+    """Return the given transactions that are still running, with the pids of their sessions."""
     return ask(
         conn,
         "select distinct l.virtualtransaction, l.pid from pg_locks l"
@@ -96,7 +96,7 @@ def running(conn: Any, publishers: list[str]) -> list[tuple[str, int]]:
 
 
 def await_publishers(conn: Any, high: int, publishers: list[str], timeout: timedelta) -> None:
-    """Wait until nobody can add a message up to that id."""
+    """Wait until no transaction can add a message up to that id."""
     deadline = time.monotonic() + timeout.total_seconds()
     while publishers:
         found = running(conn, publishers)
@@ -112,7 +112,7 @@ def await_publishers(conn: Any, high: int, publishers: list[str], timeout: timed
 
 
 class WholeLog:
-    """The messages of a topic, or of all topics, wherever they are."""
+    """The messages of a topic, or of all topics, in the archive and in the live log."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class WholeLog:
     # The plan
 
     def plan(self, conn: Any, low: int, high: int, slices: int) -> list[Files | Live]:
-        """Return the parts that have the messages from one id to another one, each once."""
+        """Return the parts that together have each message from `low` to `high` once."""
         found = ask(
             conn,
             "select era, path, started_at, messages, low, up_to, ids from pgq.log_parts(%s, %s)",
@@ -157,7 +157,7 @@ class WholeLog:
             after = max(after, era)
             ends = None if following is None else following[2]
             since = self.bounds.since
-            # Messages have the times at which their transactions began, before they came.
+            # The time of a message is the start of its transaction, before it entered the log.
             is_older = since is not None and ends is not None and ends < since
             if up_to < low or start > high or is_older:
                 continue
@@ -189,7 +189,7 @@ class WholeLog:
         """Return the files of a copy that may have messages of the topic, each with its topic."""
         from pyarrow import fs
 
-        if self.archive is not None:  # it has moved
+        if self.archive is not None:  # the archive was moved
             path = f"{self.archive.rstrip('/')}/{path.rsplit('/', 1)[-1]}"
         system, base = file_system(path)
         chosen = []
@@ -210,7 +210,7 @@ class WholeLog:
                 continue
             values = dict(part.partition("=")[::2] for part in inside[:-1])
             topic, day = unquote(values.get("topic", "")), values.get("day", "")
-            # Days are those of some time zone: one more on both sides.
+            # The time zone of the days is unknown: read one more day on both sides.
             if (
                 (self.topic is None or topic == self.topic)
                 and (days[0] is None or day >= days[0] or day.startswith("_"))
@@ -296,7 +296,7 @@ class WholeLog:
         return select(names, rows + self.then())
 
     def then(self) -> str:
-        """Return the conditions for what is asked for, to be added to others."""
+        """Return the SQL conditions of the pushed filters and the time bounds."""
         rows = self.where
         if self.bounds.since is not None:
             rows += quoted(" and published_at >= {}", self.bounds.since)
@@ -376,21 +376,21 @@ class WholeLog:
 
 
 def column_of(rows: Any, field: Any, topic: str) -> Any:
-    """Return a column of the copy as Spark expects it."""
+    """Return a column of a copy with the type that Spark expects."""
     import pyarrow as pa
 
     if field.name == "topic":
         return pa.repeat(pa.scalar(topic), rows.num_rows)
     if field.name == "attempt":
         return pa.repeat(pa.scalar(0, field.type), rows.num_rows)
-    if field.name not in rows.schema.names:  # nobody has used it in this era
+    if field.name not in rows.schema.names:  # no message of this era has used it
         return pa.nulls(rows.num_rows, field.type)
     column = rows.column(field.name)
     return as_utc(column) if pa.types.is_timestamp(field.type) else column.cast(field.type)
 
 
 def as_utc(column: Any) -> Any:
-    """Return times of Parquet in UTC, with that zone."""
+    """Return times of Parquet as timestamps with the time zone UTC."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -407,18 +407,18 @@ def micros_of(moment: datetime) -> int:
 
 
 def groups(reader: Any, low: int, high: int) -> list[int]:
-    """Return the row groups that may have ids from one to another."""
+    """Return the row groups that may have ids from `low` to `high`."""
     chosen = []
-    place = reader.schema_arrow.get_field_index("id")
+    column = reader.schema_arrow.get_field_index("id")
     for number in range(reader.num_row_groups):
-        found = reader.metadata.row_group(number).column(place).statistics
+        found = reader.metadata.row_group(number).column(column).statistics
         if found is None or not found.has_min_max or (found.min <= high and found.max >= low):
             chosen.append(number)
     return chosen
 
 
 def clip(ids: Any, low: int, high: int) -> Ranges:
-    """Return the ranges of a set of ids, as far as they are between these ids."""
+    """Return the ranges of a set of ids, clipped to `low` and `high`."""
     return [
         (max(r.lower, low), min(r.upper, high + 1))
         for r in ids
@@ -427,15 +427,15 @@ def clip(ids: Any, low: int, high: int) -> Ranges:
 
 
 def is_within(ids: Any, ranges: Ranges) -> Any:
-    """Tell for each id whether it is in one of the ranges, which are in order."""
+    """Return for each id whether one of the ranges, which are sorted, contains it."""
     import numpy as np
 
     if not ranges:
         return np.zeros(len(ids), dtype=bool)
     lows = np.array([low for low, _ in ranges])
     highs = np.array([high for _, high in ranges])
-    place = np.searchsorted(lows, ids, side="right") - 1
-    return (place >= 0) & (ids < highs[np.maximum(place, 0)])
+    index = np.searchsorted(lows, ids, side="right") - 1
+    return (index >= 0) & (ids < highs[np.maximum(index, 0)])
 
 
 def sorted_ids(parts: list[Any]) -> Any:
@@ -451,13 +451,13 @@ def is_in(ids: Any, known: Any) -> Any:
 
 
 def split(items: list[Any], count: int) -> list[list[Any]]:
-    """Return the items in at most so many groups."""
+    """Split the items into at most `count` groups."""
     count = min(max(1, count), len(items))
     return [items[number::count] for number in range(count)]
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """Return the file system of a path of Hadoop, and the path there."""
+    """Return the pyarrow file system of a Hadoop path, and the path in it."""
     from pyarrow import fs
 
     if "://" not in path and not path.startswith("file:"):
@@ -478,5 +478,5 @@ def file_system(path: str) -> tuple[Any, str]:
 
 
 def joined(path: str, base: str, file: str) -> str:
-    """Return the name of a file with the scheme of the directory that it was found in."""
+    """Return the path of a file, with the scheme of the directory that it was found in."""
     return path[: len(path) - len(base)] + file if path.endswith(base) else f"file://{file}"

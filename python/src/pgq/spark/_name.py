@@ -1,4 +1,4 @@
-"""What one process does at a time, and says so while it lives: a stream's consumer, the archive."""
+"""Locks with one owner, who renews them: the name of a stream, and the right to archive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Turn(ABC):
-    """Something that has one owner, who renews it."""
+    """A lock in the database with one owner, who renews it."""
 
     def __init__(self, dsn: str, what: str, timeout: timedelta, pause: timedelta) -> None:
         self.dsn = dsn
@@ -38,14 +38,14 @@ class Turn(ABC):
 
     @abstractmethod
     def take(self, run: Run) -> Any:
-        """Take it, or keep it; 55006 if another process has it."""
+        """Take or renew the lock; raises 55006 (ObjectInUse) if another process owns it."""
 
     @abstractmethod
     def leave(self, owner: str) -> None:
-        """Give free what the owner has."""
+        """Release the lock of an owner."""
 
     def begin(self) -> Any:
-        """Take it. If another process has it, wait as long as that may be dead."""
+        """Take the lock; wait for the end or the timeout of another owner, and then raise."""
         try:
             found = self._wait()
         except BaseException:
@@ -64,7 +64,7 @@ class Turn(ABC):
             except psycopg.errors.ObjectInUse as error:
                 if time.monotonic() > deadline:
                     raise
-                # Spark kills the process of a stream that ends: nobody gives the name free.
+                # Spark kills the process of a stream that ends, so it does not release its name.
                 owner = (error.diag.message_detail or "").partition(" has it until ")[0]
                 if is_dead(owner):
                     self.leave(owner)
@@ -72,41 +72,41 @@ class Turn(ABC):
                     time.sleep(min(1.0, self.timeout.total_seconds() / 10))
 
     def end(self) -> None:
-        """Give it free."""
+        """Release the lock."""
         self._stopped.set()
         if self._beat is not None:
             self._beat.join(5)
             try:
                 self.leave(self.owner)
-            except Exception as error:  # what went wrong before is the error to tell
+            except Exception as error:  # do not hide an earlier error
                 log.warning("the %s is not given free before its timeout: %s", self._what, error)
         self._server.close()
 
     def ask(self, query: LiteralString, *values: Any) -> list[Any]:
-        """Run a statement; all of them can be repeated, so once more on a new connection."""
+        """Run a statement that may run twice: after a lost connection it is repeated."""
         return self._server.ask(query, *values)
 
     def run(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
-        """Do something with the connection that can be repeated."""
+        """Call a function with the connection; after a lost connection it is called again."""
         return self._server.run(work)
 
     def _keep(self) -> None:
-        """Say that this process lives, until it ends."""
+        """Renew the lock until the end."""
         while not self._stopped.wait(self._pause.total_seconds()):
             try:
                 with connect(self.dsn, "pgq spark heartbeat") as conn:
                     self.take(lambda *query, conn=conn: ask(conn, *query))
-            except Exception:  # the next statement of the owner meets it too, and can tell
+            except Exception:  # the next statement of the owner raises the same error
                 continue
 
 
 class Bound(NamedTuple):
-    """What a name is tied to."""
+    """The state of a name, and the query that it is bound to."""
 
-    finished: int  # the last batch that is finished
-    identity: str  # tells the consumer from others of its name
+    finished: int  # the last finished batch
+    identity: str  # unique, also among consumers that had the same name
     query: str | None
-    committed: int | None  # the last batch that was finished together with what came of it
+    committed: int | None  # the last batch that was finished in one commit with its results
 
 
 class Name(Turn):
@@ -115,14 +115,14 @@ class Name(Turn):
     def __init__(
         self, dsn: str, topic: str, consumer: str, timeout: timedelta, lease: timedelta | None
     ) -> None:
-        # The lease is renewed with the name.
+        # Renewing the name also extends the lease.
         super().__init__(dsn, "stream", timeout, min(timeout, lease or timeout) / 3)
         self.topic = topic
         self.consumer = consumer
         self.lease = lease
 
     def take(self, run: Run) -> int:
-        """Take the name, or keep it; return the last batch that is finished."""
+        """Take or renew the name; return the last finished batch."""
         ((batch,),) = run(
             "select pgq.stream_begin(%s, %s, %s, %s, %s)",
             self.topic,
@@ -137,7 +137,7 @@ class Name(Turn):
         self.ask("select pgq.stream_end(%s, %s, %s)", self.topic, self.consumer, owner)
 
     def bind(self, query: str | None, batch: int | None, anew: bool = False) -> Bound:
-        """Tie the name to a query whose checkpoint is at the batch, or new."""
+        """Bind the name to a query whose checkpoint is at `batch`; None for a new checkpoint."""
         ((finished, identity, known, committed),) = self.ask(
             "select finished, stream_id::text, bound_to, committed"
             " from pgq.stream_bind(%s, %s, %s, %s, %s, %s)",
@@ -155,7 +155,7 @@ class Name(Turn):
     ) -> tuple[int, int] | None:
         """Finish the batches before this one and claim it; return its lease and size.
 
-        :param runs: of an ordering group take what waits behind its head, too.
+        :param runs: also claim the messages that wait behind the head of an ordering group.
         """
         found = self.ask(
             "select lease_id, size from pgq.stream_claim(%s, %s, %s, %s, %s::jsonb, %s, %s, %s)",
@@ -171,7 +171,7 @@ class Name(Turn):
         return found[0] if found else None
 
     def finish(self, batch: int) -> int:
-        """Acknowledge what the batches up to this one still hold; return how many messages."""
+        """Acknowledge the messages of all batches up to this one; return how many."""
         ((count,),) = self.ask(
             "select pgq.stream_finish(%s, %s, %s, %s)",
             self.topic,

@@ -1,6 +1,6 @@
-"""Conditions of Spark that the source decides itself: fewer rows are read.
+"""Filter pushdown: conditions of Spark that PostgreSQL evaluates, so that fewer rows are read.
 
-Each of them is looked at again by Spark, so what is read may have more rows than are asked for.
+Spark evaluates each condition again, so the rows that are read may include others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from psycopg import sql
 
 from pgq.spark._log import Bounds
 
-# How a filter of Spark is written in SQL, by the name of its class: these came with Spark 4.1.
+# The SQL operators of Spark's filters, by the names of their classes (since Spark 4.1).
 COMPARED: Final = {
     "EqualTo": "=",
     "GreaterThan": ">",
@@ -23,19 +23,19 @@ COMPARED: Final = {
     "LessThanOrEqual": "<=",
 }
 NUMBERS: Final = {"id": "id", "priority": "priority", "timestamp": "published_at"}
-# Texts have another order in Spark: these are only compared for being the same.
+# Spark sorts texts differently, so texts are only compared for equality.
 TEXTS: Final = {"topic": "topic", "key": "group_key"} | {
     name: name for name in ("sender", "recipient", "reply_to", "correlation_id")
 }
 
 
 def conditions(filters: Sequence[Any]) -> str:
-    """Return what PostgreSQL can decide of the filters, to be added to other conditions."""
+    """Return the filters that PostgreSQL can evaluate, as SQL to append to other conditions."""
     return "".join(f" and {text}" for text in map(condition, filters) if text is not None)
 
 
 def condition(filter: Any) -> str | None:
-    """Return a filter as a condition in SQL; None if only Spark can decide it."""
+    """Return a filter as a condition in SQL; None if only Spark can evaluate it."""
     (name, *inside), kind = getattr(filter, "attribute", ("",)), type(filter).__name__
     value: Any = getattr(filter, "value", None)
     column = NUMBERS.get(name) or TEXTS.get(name)
@@ -51,7 +51,7 @@ def condition(filter: Any) -> str | None:
 
 
 def is_plain(name: str, value: Any) -> bool:
-    """Whether a value is of the column's own type."""
+    """Whether a value has the type of the column."""
     if name == "timestamp":
         return isinstance(value, datetime)
     return isinstance(value, str if name in TEXTS else int) and not isinstance(value, bool)
@@ -68,7 +68,7 @@ def in_utc(moment: datetime) -> datetime:
 
 
 def narrowed(bounds: Bounds, filters: Sequence[Any]) -> Bounds:
-    """Return the part of the log that can have messages for the filters."""
+    """Return the bounds of the log, narrowed to the ids and times of the filters."""
     for filter in filters:
         (name, *inside), kind = getattr(filter, "attribute", ("",)), type(filter).__name__
         value: Any = getattr(filter, "value", None)

@@ -1,4 +1,4 @@
-"""Rows of PostgreSQL as Arrow batches, and the connections for it."""
+"""Rows of PostgreSQL as Arrow batches, and the connections that read them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from pgq.errors import LeaseLost, PgqError, translated
 
-# A column of Spark: its type, whether it can be null, and what it is in the rows of a claim.
+# The columns of Spark: the type, whether it can be null, and its SQL expression.
 COLUMNS: dict[str, tuple[DataType, bool, LiteralString]] = {
     "id": (LongType(), False, "id"),
     "topic": (StringType(), False, "topic"),
@@ -43,15 +43,15 @@ COLUMNS: dict[str, tuple[DataType, bool, LiteralString]] = {
     "deliver_at": (StringType(), True, "pgq._moment(deliver_at)"),
     "publisher": (StringType(), True, "publisher"),
 }
-# Few ranges of ids, each of them with many messages: what the planner cannot know.
+# The planner cannot know that there are few ranges of ids, each with many messages.
 PLAN: Final = ", ".join(
     f"set_config('{name}', '{value}', true)"
     for name, value in {
         "enable_seqscan": "off",
         "enable_bitmapscan": "off",
         "enable_material": "off",
-        # In the order of the view: with old statistics the planner reads all messages between the
-        # first range and the last, and looks up the range of each.
+        # Join in the order of the view: with stale statistics the planner reads all messages
+        # between the first range and the last, and looks up the range of each.
         "join_collapse_limit": "1",
         "max_parallel_workers_per_gather": "0",
         "jit": "off",
@@ -60,12 +60,12 @@ PLAN: Final = ", ".join(
 Known = dict[str, int | None]
 T = TypeVar("T")
 MORE = ("sender", "recipient", "reply_to", "correlation_id", "expires_at")
-# Only of the log itself: for the archive.
+# Columns that only the log has, for the archive.
 LOG = ("dedup_key", "deliver_at", "publisher")
 
 
 class ServerError(PgqError):
-    """The database cannot be used by Spark; the message says why."""
+    """Spark cannot use the database; the message has the reason."""
 
 
 def schema_of(names: list[str]) -> StructType:
@@ -92,7 +92,7 @@ def connect(dsn: str, name: str) -> psycopg.Connection[Any]:
 
 
 def ask(conn: psycopg.Connection[Any], query: LiteralString, *values: Any) -> list[Any]:
-    """Run a statement; raise pgq's own exceptions, which say what to do."""
+    """Run a statement and return its rows; raise pgq's exceptions, which have hints."""
     try:
         cursor = conn.execute(query, values or None)
         return cursor.fetchall() if cursor.description is not None else []
@@ -109,7 +109,7 @@ def ask(conn: psycopg.Connection[Any], query: LiteralString, *values: Any) -> li
 
 
 class Server:
-    """A connection that is made anew when it breaks, for statements that can be repeated."""
+    """A connection that is opened again when it breaks, for statements that may run twice."""
 
     def __init__(self, dsn: str, name: str) -> None:
         self.dsn = dsn
@@ -118,11 +118,11 @@ class Server:
         self._lock = threading.Lock()
 
     def ask(self, query: LiteralString, *values: Any) -> list[Any]:
-        """Run a statement; if the connection breaks, up to five times within ten seconds."""
+        """Run a statement; if the connection breaks, try up to five times in ten seconds."""
         return self.run(lambda conn: ask(conn, query, *values))
 
     def run(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
-        """Do something with the connection that can be repeated; as often as a statement is."""
+        """Call a function with the connection; if that breaks, call it up to five times."""
         with self._lock:
             for attempt in range(1, 6):
                 try:
@@ -136,13 +136,13 @@ class Server:
         raise AssertionError("unreachable")
 
     def connection(self) -> psycopg.Connection[Any]:
-        """Return the connection, for what cannot be repeated."""
+        """Return the connection, for statements that must not run twice."""
         if self._conn is None or self._conn.closed:
             self._conn = connect(self.dsn, self.name)
         return self._conn
 
     def is_broken(self) -> bool:
-        """Whether the connection is gone."""
+        """Whether there is no working connection."""
         return self._conn is None or self._conn.broken or self._conn.closed
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class Server:
 
 
 def quoted(query: LiteralString, *values: Any) -> str:
-    """Return a statement with its values in it, for a driver that copies."""
+    """Return a statement with its values as literals: ADBC uses COPY, without parameters."""
     text = sql.SQL(query).format(*[sql.Literal(value) for value in values])
     return text.as_string(None)
 
@@ -167,7 +167,7 @@ LEASE_PARTS: Final = "select low, high, size, attempt, grouped from pgq.lease_pa
 
 
 def known(attempt: int | None, grouped: bool) -> Known:
-    """Return the columns that are the same in all messages of a lease, from what its parts say."""
+    """Return the columns with the same value in all messages of a part of a lease."""
     found: Known = {} if grouped else {"key": None}
     return found if attempt is None else found | {"attempt": attempt}
 
@@ -175,9 +175,10 @@ def known(attempt: int | None, grouped: bool) -> Known:
 def read_lease(
     dsn: str, lease: int, low: int, high: int, schema: StructType, same: Known, where: str = ""
 ) -> Iterator[Any]:
-    """Yield the messages of a lease with ids from low to before high, as record batches.
+    """Yield the messages of a lease with ids from `low` to before `high`, as record batches.
 
-    :param where: more conditions, if only some of them are wanted.
+    :param same: columns with a known value, which are not read.
+    :param where: additional SQL conditions.
     """
     rows = quoted(
         "pgq.leased_message where lease_id = {0} and id >= {1} and id < {2}"
@@ -192,7 +193,7 @@ def read_lease(
 
 
 def arrow_schema(schema: StructType, names: list[str] | None = None) -> Any:
-    """Return the schema of Arrow for the columns of Spark; for some names, if they are given."""
+    """Return the Arrow schema for a schema of Spark, or for the given column names."""
     import pyarrow as pa
 
     kinds: dict[DataType, Any] = {
@@ -214,9 +215,9 @@ def read_arrow(
 ) -> Iterator[Any]:
     """Yield the rows of a query as record batches of exactly the schema that Spark expects.
 
-    :param same: columns that the query leaves out, because their value is known: each field of each
-        row takes the driver a tenth of a microsecond.
-    :param before: what to read first, in the same transaction.
+    :param same: columns with a known value, which the query leaves out: each field of each row
+        takes the driver a tenth of a microsecond.
+    :param before: a table expression that is read first, in the same transaction.
     """
     import pyarrow as pa
 
@@ -230,7 +231,7 @@ def read_arrow(
                 arrays = [
                     pa.repeat(pa.scalar(same[field.name], field.type), batch.num_rows)
                     if same and field.name in same
-                    else batch.column(field.name).cast(field.type)  # JSON is a type of its own
+                    else batch.column(field.name).cast(field.type)  # ADBC has a type for JSON
                     for field in target
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=target)
@@ -242,7 +243,7 @@ def read_arrow(
 
 
 def note_read(dsn: str, statement: str) -> None:
-    """Run a statement on the connection that reads, and commit it."""
+    """Run a statement on the connection for reading, and commit it."""
     address = make_conninfo(dsn, application_name="pgq spark read")
     conn = _begin(address, statement)
     try:
@@ -261,8 +262,8 @@ def _begin(address: str, first: str) -> Any:
 def start_reading(address: str, first: str) -> tuple[Any, list[Any]]:
     """Return a connection that has run the first statement of a transaction, and its rows.
 
-    It may be one that an earlier task of this process has left, because to open one takes as long
-    as to read ten thousand messages.
+    A connection that an earlier task of this process has left is used again: opening one takes as
+    long as reading ten thousand messages.
     """
     import adbc_driver_postgresql.dbapi as adbc
 
@@ -284,7 +285,7 @@ def start_reading(address: str, first: str) -> tuple[Any, list[Any]]:
 
 
 def _connect(address: str) -> Any:
-    """Open a connection. The plan was made a moment ago: a server that is not there comes back."""
+    """Open a connection; retry, because the server worked a moment ago, when the plan was made."""
     import adbc_driver_postgresql.dbapi as adbc
 
     for attempt in range(1, 5):
@@ -296,13 +297,13 @@ def _connect(address: str) -> Any:
 
 
 def close(conn: Any) -> None:
-    """Close a connection of which nobody knows what it is doing."""
+    """Close a connection in an unknown state."""
     with suppress(Exception):  # it may be broken
         conn.close()
 
 
 def keep(address: str, conn: Any) -> None:
-    """Leave a connection to the next task of this process."""
+    """Keep a connection for the next task of this process."""
     other = _kept().pop(address, None)
     if other is not None:  # of another thread
         close(other)
@@ -310,13 +311,16 @@ def keep(address: str, conn: Any) -> None:
 
 
 def _kept() -> dict[str, Any]:
-    """Return what stays in this process when a task ends; our modules come anew with each."""
+    """Return the kept connections of this process by address.
+
+    They are stored in the driver's module: Spark sends our modules with each task anew.
+    """
     import adbc_driver_postgresql
 
     space = vars(adbc_driver_postgresql)
     if "_pgq_kept" not in space:
-        # Spark's workers collect garbage after each task: to leave out what was imported until
-        # now saves some 40 ms of processor each time.
+        # Spark's workers collect garbage after each task. Freezing the objects that exist now
+        # saves about 40 ms of CPU each time.
         gc.freeze()
         space["_pgq_kept"] = {}
     found: dict[str, Any] = space["_pgq_kept"]

@@ -1,4 +1,4 @@
-"""What the options make of a message: a typed payload or a VARIANT, headers as a map."""
+"""The columns that options choose: a typed payload or a VARIANT, headers as a map."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pyspark.sql.types import (
 from pgq.spark._rows import column_names, schema_of
 from pgq.spark.options import Options, check_schema
 
-# As Spark's own from_json calls it.
+# The name that Spark's from_json uses.
 CORRUPT = "_corrupt_record"
 
 
 class Shape:
-    """The columns that a reader returns, and how they are made from those of a message."""
+    """The columns that a reader returns, and their conversion from those of a message."""
 
     def __init__(self, options: Options) -> None:
         self.payload = options.text("payloadschema")
@@ -46,7 +46,7 @@ class Shape:
         return field
 
     def described(self) -> StructType | str:
-        """Return the schema for Spark, which parses the types of the payload."""
+        """Return the schema for Spark; with a payload schema as text, which Spark parses."""
         if self.payload is None:
             return self.ours
         columns = [
@@ -56,7 +56,7 @@ class Shape:
         return ", ".join([*columns, self.payload, f"`{CORRUPT}` string"])
 
     def choose(self, schema: StructType) -> StructType:
-        """Take the schema that Spark asks for; return the columns to read for it."""
+        """Set the schema that Spark requests; return the columns to read for it."""
         fields = StructType([field for field in schema if field.name in self.ours.fieldNames()])
         check_schema(self.ours, schema if self.payload is None else fields)
         self.schema = schema
@@ -68,7 +68,7 @@ class Shape:
         return read
 
     def make(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield batches with exactly the columns that Spark asks for."""
+        """Yield batches with exactly the columns that Spark requests."""
         known = self.ours.fieldNames()
         typed = [field for field in self.schema if field.name not in known]
         is_map = self.has_map and "headers" in self.schema.fieldNames()
@@ -103,7 +103,7 @@ def as_map(headers: Any) -> Any:
         return value if value is None or isinstance(value, str) else json.dumps(value)
 
     rows = [
-        # A number keeps its digits.
+        # parse_float=str keeps the digits of a number.
         [(name, text(value)) for name, value in json.loads(item, parse_float=str).items()]
         for item in headers.to_pylist()
     ]
@@ -111,7 +111,7 @@ def as_map(headers: Any) -> Any:
 
 
 def as_variant(values: Any) -> Any:
-    """Return payloads as Spark's VARIANT, which is a pair of bytes in Arrow."""
+    """Return payloads as Spark's VARIANT, which in Arrow is a pair of binary values."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -121,13 +121,13 @@ def as_variant(values: Any) -> Any:
 
 
 def parsed(values: Any, schema: StructType) -> dict[str, Any]:
-    """Return the fields of payloads by their names, and the payloads that do not have them."""
+    """Return the fields of payloads by name, and the payloads that do not fit the schema."""
     import pyarrow as pa
 
     texts = values.to_pylist()
     corrupt: list[str | None] = [None] * len(texts)
     found = parse(texts, schema)
-    if found is None:  # because of some of them: one after the other
+    if found is None:  # some do not fit: parse one after the other
         rows: list[dict[str, Any]] = []
         for number, text in enumerate(texts):
             one = parse([text], schema)
@@ -141,7 +141,7 @@ def parsed(values: Any, schema: StructType) -> dict[str, Any]:
 
 
 def parse(texts: list[str], schema: StructType) -> Any:
-    """Return JSON texts as a table of that schema; None if one of them is none of it."""
+    """Return JSON texts as a table of the schema; None if one of them does not fit."""
     import pyarrow as pa
     import pyarrow.json
 
@@ -149,9 +149,9 @@ def parse(texts: list[str], schema: StructType) -> Any:
         return arrow_types(schema).empty_table()
     if not all(text.startswith("{") for text in texts):
         return None  # a null among them would crash the parser
-    # None has a line break in it: PostgreSQL prints jsonb in one line.
+    # No text contains a line break: PostgreSQL prints jsonb in one line.
     data = "\n".join(texts).encode()
-    # Its parser knows no dates.
+    # pyarrow's JSON parser has no dates: read them as strings.
     plain = [
         StructField(field.name, StringType()) if field.dataType == DateType() else field
         for field in schema
@@ -165,14 +165,14 @@ def parse(texts: list[str], schema: StructType) -> Any:
             ),
         )
         if "decimal" in schema.simpleString():
-            table.validate(full=True)  # it does not count their digits
+            table.validate(full=True)  # the parser does not check the number of digits
         return table.cast(arrow_types(schema)) if table.num_rows == len(texts) else None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
 
 
 def arrow_types(schema: StructType) -> Any:
-    """Return the schema of Arrow for columns of any type."""
+    """Return the Arrow schema for columns of any type."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 

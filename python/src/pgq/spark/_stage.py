@@ -1,4 +1,4 @@
-"""How rows travel to PostgreSQL: staged by tasks, under a token for each attempt."""
+"""Staging: tasks write rows to a staging table, with a token for each attempt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pgq.spark.options import OptionError, check_columns
 
 log = logging.getLogger("pgq.spark")
 
-# A column of Spark, and where its values go.
+# The columns that can be written, with their types in Spark.
 WRITABLE: dict[str, DataType] = {
     "topic": StringType(),
     "value": StringType(),
@@ -36,28 +36,28 @@ WRITABLE: dict[str, DataType] = {
     "expires_at": TimestampType(),
 }
 TARGET = {"value": "payload", "key": "group_key"}
-# What a task keeps to send it again if the connection breaks.
+# The most bytes that a task keeps, to send them again if the connection breaks.
 KEPT = 64 * 1024 * 1024
 ATTEMPTS = 5
 
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What one attempt of a task has staged."""
+    """The rows that one attempt of a task has staged."""
 
     token: str
     size: int
     query: str | None = None  # the streaming query that the task belongs to
     reader: str | None = None  # the execution of its batch
-    messages: Staged | None = None  # beside the rows of a table
+    messages: Staged | None = None  # in addition to the rows of a table
 
 
 def query_and_reader(
     get: Callable[[str], str | None] | None = None,
 ) -> tuple[str | None, str | None]:
-    """Return the streaming query that runs, and the name of this execution of its batch.
+    """Return the running streaming query, and a name for this execution of its batch.
 
-    :param get: how to look up a property of Spark's jobs; that of the running task if None.
+    :param get: a function that returns a local property of a job; None for the running task's.
     """
     if get is None:
         context = TaskContext.get()
@@ -71,7 +71,7 @@ def query_and_reader(
 
 
 class Staging(ABC):
-    """How the rows of a task are staged: sent again if the connection breaks."""
+    """Stages the rows of a task; sends them again if the connection breaks."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
@@ -80,12 +80,12 @@ class Staging(ABC):
     def copy(
         self, conn: psycopg.Connection[Any], token: str, batches: Iterator[tuple[Any, int]]
     ) -> int:
-        """Put the rows into the staging table; return how many."""
+        """Copy the rows into the staging table; return how many."""
 
     def stage(self, batches: Iterator[Any]) -> Staged:
-        """Put the rows into the staging table, in one transaction, under a token of their own.
+        """Copy the rows into the staging table, in one transaction, under a new token.
 
-        If the connection breaks they are sent again, as far as they have been kept.
+        If the connection breaks, the rows are sent again, unless they are more than `KEPT` bytes.
         """
         size = 0
         sent = 0
@@ -121,18 +121,18 @@ class Staging(ABC):
         raise AssertionError("unreachable")
 
     def discard(self, messages: Sequence[Any]) -> None:
-        """Forget what was staged."""
+        """Delete staged rows."""
         tokens = [message.token for message in messages if message is not None]
         try:
             with connect(self.dsn, "pgq spark abort") as conn:
                 ask(conn, "select pgq.discard_staged(%s::uuid[])", tokens)
         except (ServerError, psycopg.OperationalError) as error:
-            # What failed before is the error to tell; orphans are swept after a day.
+            # Do not hide an earlier error; maintenance deletes orphans after a day.
             log.warning("messages stay staged until they are swept: %s", error)
 
 
 class MessageStaging(Staging):
-    """Messages on their way into a queue."""
+    """Stages messages that will be published."""
 
     def __init__(
         self, dsn: str, schema: StructType, topic: str | None, *, patient: bool = False
@@ -143,7 +143,7 @@ class MessageStaging(Staging):
         server = Server(dsn, "pgq spark plan")
         try:
             if not patient:
-                server.connection()  # at once, or not at all
+                server.connection()  # raises at once, without retries
             fixed = None if "topic" in self.columns else topic
             server.ask("select pgq.writer_epoch('', %s)", fixed)
         finally:
@@ -167,7 +167,7 @@ class MessageStaging(Staging):
                     size += batch.num_rows
             return size
         except psycopg.errors.DataError as error:
-            # The server tells the line and the column of what it cannot read.
+            # The context has the line and the column of the invalid value.
             where = error.diag.context or ""
             for name, column in (("value", "payload"), ("headers", "headers")):
                 found = where.partition(f"column {column}: ")[2].partition("\n")[0]
@@ -179,7 +179,7 @@ class MessageStaging(Staging):
             raise OptionError(f"{error.diag.message_primary} ({where})") from None
 
     def as_csv(self, batch: Any, token: str, position: int) -> bytes:
-        """Return the rows as COPY reads them: text is quoted, so that nothing is not ''."""
+        """Return the rows as CSV for COPY: text is quoted, so that null differs from ''."""
         import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.csv

@@ -1,4 +1,4 @@
-"""A table of PostgreSQL as the target: its rows, and the transaction that writes them."""
+"""A table of PostgreSQL as the target: staging its rows, and the transaction of the commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgq.spark._rows import Server, ask
 from pgq.spark._stage import Staged, Staging
 from pgq.spark.options import OptionError
 
-# Without their modifiers: an assignment checks varchar(10), a cast would cut the text off.
+# Types without modifiers: an assignment to varchar(10) checks, but a cast would truncate.
 COLUMNS: Final = """
     select a.attname, pg_catalog.format_type(a.atttypid, null), t.typcategory = 'A',
            exists (select from pg_catalog.pg_index i
@@ -26,10 +26,10 @@ COPY: Final = b"copy pgq.staged (token, position, topic, payload) from stdin (fo
 
 
 class Table(Staging):
-    """A table, how rows are written into it, and the staging of them.
+    """A table: stages its rows, and has the statement that inserts them.
 
-    A row is staged as a JSON array of texts, as the input functions of PostgreSQL read them: any
-    type that has a text can be written.
+    A row is staged as a JSON array of texts, which the input functions of PostgreSQL read. So any
+    type with a text representation can be written.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Table(Staging):
         server = Server(dsn, "pgq spark plan")
         try:
             if not patient:
-                server.connection()  # at once, or not at all
+                server.connection()  # raises at once, without retries
             found = server.ask(COLUMNS, name)
         except psycopg.errors.UndefinedTable as error:
             raise OptionError(f"{error.diag.message_primary}: create the table first") from None
@@ -103,7 +103,7 @@ class Table(Staging):
 
 
 def values(column: Any) -> list[Any]:
-    """Return what PostgreSQL reads as text, or as JSON if it is nested."""
+    """Return the values of a column as texts, or as JSON values if they are nested."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -125,19 +125,19 @@ def values(column: Any) -> list[Any]:
 def insert(name: Any, columns: list[tuple[str, Any, bool]], rest: sql.Composable) -> sql.Composed:
     """Return the statement that moves staged rows into the table.
 
-    It runs with the rights of whoever writes. The name of the table and those of types come as
-    the server prints them.
+    The statement runs with the rights of the writer. The name of the table is SQL text as the user
+    writes it; the names of types are as the server prints them.
     """
     fields = []
     for number, (_, kind, is_array) in enumerate(columns):
-        place = sql.Literal(number)
+        index = sql.Literal(number)
         form = (
             "case when jsonb_typeof(r -> {0}) = 'array'"
             " then array(select jsonb_array_elements_text(r -> {0}))::{1} else (r ->> {0})::{1} end"
             if is_array
             else "(r ->> {0})::{1}"
         )
-        fields.append(sql.SQL(form).format(place, sql.SQL(kind)))
+        fields.append(sql.SQL(form).format(index, sql.SQL(kind)))
     return sql.SQL(
         "insert into {} as t ({}) select {} from pgq.take_staged(%s::uuid[], %s) s (r) {}"
     ).format(
@@ -149,7 +149,7 @@ def insert(name: Any, columns: list[tuple[str, Any, bool]], rest: sql.Composable
 
 
 def conflict(names: list[str], mode: str, keys: list[str], update: Any) -> sql.Composable:
-    """Return what to do with rows whose key is there."""
+    """Return the ON CONFLICT clause for rows whose key exists."""
     if mode == "append":
         return sql.SQL("")
     if not keys:
@@ -183,7 +183,7 @@ def commit_staged(
 ) -> bool:
     """Write the rows, publish the messages and finish the batch that was read: one transaction.
 
-    It can be repeated: what was committed before is committed no second time. False: that was so.
+    The commit can be repeated: it returns False, and changes nothing, if it was committed before.
     """
     wrote = {table.name: sum(part.size for part in parts) for table, parts in tables}
     published = sum(part.size for part in messages)

@@ -1,4 +1,4 @@
-"""One commit: what comes of a batch is written, published and acknowledged in one transaction."""
+"""One commit: rows are written, messages published and the batch acknowledged together."""
 
 from __future__ import annotations
 
@@ -36,20 +36,24 @@ def commit(
     Executors stage the rows and the messages. Then the driver, in one transaction, writes the rows
     into tables, publishes the messages and acknowledges the messages that the batch was read from.
     A batch that is repeated, by a restart, a new checkpoint or another query of the same consumer,
-    changes nothing that was committed.
+    is not committed again.
 
-    :param batch_df: what ``foreachBatch`` was given, or what was made of it.
-    :param batch_id: the number that ``foreachBatch`` was given.
-    :param table: where the rows of `batch_df` go, as PostgreSQL writes the name; or tables, each
-        with the DataFrame that goes there.
+    :param batch_df: the DataFrame of ``foreachBatch``, or one derived from it.
+    :param batch_id: the number of ``foreachBatch``.
+    :param table: the table for the rows of `batch_df`, as its name is written in SQL; or a dict of
+        tables and their DataFrames.
     :param mode: ``upsert`` replaces rows that have the same key.
-    :param keys: the columns of the key; those of the primary key if None.
-    :param update: what an upsert does to a row ``t`` that is there, in SQL, such as
-        ``"total = t.total + excluded.total"``; all other columns are replaced if None.
-    :param publish: messages to publish, as ``df.write.format("pgq")`` takes them.
-    :param topic: the topic of messages that have none.
-    :param writer: needed if the stream reads no queue: a name that belongs to its checkpoint.
-    :param dsn: where tables and queues are; that of `register` if None, else ``PGQ_DSN``.
+    :param keys: the columns of the key; None for those of the primary key.
+    :param update: the SET clause of an upsert for an existing row ``t``, such as
+        ``"total = t.total + excluded.total"``; None replaces all columns outside of the key.
+    :param publish: messages to publish, with the columns of ``df.write.format("pgq")``.
+    :param topic: the topic of messages without one.
+    :param writer: required if the stream reads no queue: a name that belongs to its checkpoint.
+    :param dsn: the database of tables and queues; None for that of `register`, or ``PGQ_DSN``.
+
+    >>> def write(batch_df, batch_id):
+    ...     pgq.spark.commit(batch_df.select("id", "value"), batch_id, table="orders")
+    >>> stream.writeStream.foreachBatch(write).start()
     """
     spark = batch_df.sparkSession
     if not isinstance(spark, SparkSession):
@@ -84,14 +88,14 @@ def commit(
                 epoch=batch_id,
             )
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
-            # A server that has crashed has lost what was staged.
+            # A crash of the server empties the staging table: stage again.
             if attempt == ATTEMPTS or " are staged" not in str(error):
                 raise
     raise AssertionError("unreachable")
 
 
 def stage(rows: DataFrame, how: Staging) -> list[Staged]:
-    """Let the executors stage the rows; return what the attempts that count have staged."""
+    """Let the executors stage the rows; return the result of each successful task."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa

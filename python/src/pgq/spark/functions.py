@@ -27,21 +27,24 @@ from pgq.spark.source import PgqDataSource, PgqDeadLetterSource
 
 __all__ = ["matches", "register"]
 
-# What Spark says to somebody who changes the session of a declarative pipeline.
+# The error condition of changing the session of a declarative pipeline.
 PIPELINE = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
 
 
 def register(spark: SparkSession, dsn: str | None = None, *, functions: bool = True) -> None:
-    """Make the format ``pgq`` and the functions ``pgq_...`` known to a session.
+    """Register the format ``pgq`` and the functions ``pgq_...`` in a session.
 
-    The code travels to the executors by value, so that they need psycopg, pyarrow and the ADBC
-    driver, but not this package. A declarative pipeline allows no functions, and finds the format
-    ``pgq`` by itself where this package is installed: there it does nothing, unless it is given a
-    dsn.
+    The code is sent to the executors by value: they need psycopg, pyarrow and the ADBC driver, but
+    not this package. A declarative pipeline allows no functions, and finds the format ``pgq`` by
+    itself if this package is installed. There this call does nothing, unless it has a dsn.
 
-    :param dsn: where the queues are, for readers and writers that do not say it and for the
-        functions; the environment variable ``PGQ_DSN`` of the executors if None.
-    :param functions: False registers the formats alone.
+    :param spark: the session.
+    :param dsn: the default database of readers, writers and functions; None for the environment
+        variable ``PGQ_DSN`` of the executors.
+    :param functions: False registers only the formats.
+
+    >>> pgq.spark.register(spark, dsn="host=db dbname=shop")
+    >>> spark.read.format("pgq").option("topic", "orders").load()
     """
     cloudpickle.register_pickle_by_value(pgq)  # type: ignore[no-untyped-call]
     registered.remember(spark, dsn or "")
@@ -52,8 +55,8 @@ def register(spark: SparkSession, dsn: str | None = None, *, functions: bool = T
         except PySparkException as error:
             if not (error.getCondition() or "").startswith(PIPELINE):
                 raise
-            # There Spark finds the format by itself. One that is registered works too, but makes
-            # the client of PySpark 4.3 fail at the end of the run.
+            # A declarative pipeline finds the format by itself. A registered format also works,
+            # but makes the client of PySpark 4.3 fail at the end of the run.
             if dsn is None and find_spec("pyspark_pgq") is not None:
                 return
     known = {"dsn": dsn or "", "cores": count_cores(spark), "pushes": pushes(spark)}
@@ -62,14 +65,14 @@ def register(spark: SparkSession, dsn: str | None = None, *, functions: bool = T
 
 
 def count_cores(spark: SparkSession) -> int:
-    """Count the cores of the executors that are there now; 0 if only the server knows (Connect)."""
+    """Return the number of cores of the executors; 0 for Spark Connect, where it is unknown."""
     if not isinstance(spark, SparkSession):
         return 0
     return int(spark.sparkContext.defaultParallelism)
 
 
 def pushes(spark: SparkSession) -> bool:
-    """Whether Python sources may take filters in this session; if not, Spark refuses who can."""
+    """Whether this session allows filter pushdown; if not, Spark refuses a reader that has it."""
     return spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
 
 
@@ -83,10 +86,10 @@ def _register_functions(spark: SparkSession, dsn: str) -> None:
 
 
 def use_this_python(spark: SparkSession) -> None:
-    """Let a local Spark run Python code by the Python that runs this, unless another is named.
+    """Let a local Spark run Python code with this Python, unless another one is configured.
 
-    By itself it takes the first python3 of the PATH, which knows nothing of a virtual environment
-    that is not activated.
+    By default Spark takes the first python3 of the PATH, which does not have the packages of a
+    virtual environment that is not activated.
     """
     if os.environ.get("PYSPARK_PYTHON") or not isinstance(spark, SparkSession):
         return
@@ -104,7 +107,7 @@ def _claim(dsn: str) -> Any:
     names = column_names()
 
     class Claimed:
-        """pgq_claim(topic, filter, n, key[, lease]): a named claim, the same every time."""
+        """pgq_claim(topic, filter, n, key[, lease]): the messages of a named claim."""
 
         def eval(
             self,
@@ -135,7 +138,7 @@ def _ender(dsn: str, query: Any) -> Any:
     def end(
         topic: str, key: str, ids: list[int] | None = None, error: str | None = None
     ) -> int | None:
-        """End a named claim, or some of its messages; 0 if there is none, so it can be repeated."""
+        """End a named claim, or some of its messages; return 0 if it has ended already."""
         if topic is None or key is None:
             return None
         more = [error] if query.count("%s") == 3 else []
@@ -152,7 +155,7 @@ def _ender(dsn: str, query: Any) -> Any:
 
 @pandas_udf(BooleanType())  # type: ignore[call-overload, untyped-decorator, unused-ignore]
 def matches(filter: pd.Series, headers: pd.Series, payload: pd.Series) -> pd.Series:
-    """pgq_matches(filter, headers, payload): what the server's pgq.matches says, without it."""
+    """pgq_matches(filter, headers, payload): the result of pgq.matches, without the server."""
     tests: dict[str | None, Any] = {}
     now = Decimal(datetime.now(UTC).timestamp())
 
@@ -174,7 +177,7 @@ def _publish(dsn: str) -> Any:
     def publish(topic: pd.Series, value: pd.Series, *more: pd.Series) -> pd.Series:
         """pgq_publish(topic, value[, headers[, dedup_key]]): the ids of the messages.
 
-        A task that is tried again publishes again, unless its messages have dedup keys.
+        A task that is retried publishes its messages again, unless they have dedup keys.
         """
         none = pd.Series([None] * len(topic), dtype=object)
         headers, dedup_key = (*more, none, none)[:2]

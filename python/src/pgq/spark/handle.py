@@ -1,4 +1,4 @@
-"""A claim that the driver holds: its messages as a DataFrame, and what becomes of them."""
+"""A claim that the driver holds: its messages as a DataFrame, and ack, nack and release."""
 
 from __future__ import annotations
 
@@ -34,14 +34,23 @@ def claim(
     partitions: int = 0,
     group_runs: bool = True,
 ) -> Claim:
-    """Claim up to n messages of a queue, once, and return what to do with them.
+    """Claim up to n messages of a queue, and return them as a `Claim`.
 
-    The lease is renewed while this process lives. With a key the claim has a name: after a crash
-    the same key returns the same messages until they are acknowledged.
+    The lease is extended while this process lives.
 
-    :param dsn: where the queues are; that of `register` if None, else ``PGQ_DSN``.
-    :param group_runs: of an ordering group claim what waits behind its head, too. If one of them is
-        refused, those behind it are given back with it.
+    :param topic: the name of the queue.
+    :param filter: the messages to claim; None for all.
+    :param n: the most messages.
+    :param dsn: the database of the queues; None for that of `register`, or ``PGQ_DSN``.
+    :param key: the name of the claim. After a crash a claim with the same key returns the same
+        messages, until they have ended.
+    :param lease: the lease duration.
+    :param partitions: how many tasks read at once; 0 to choose by the number of messages.
+    :param group_runs: also claim the messages that wait behind the head of an ordering group. If
+        one of them is refused, the messages behind it are released.
+
+    >>> with pgq.spark.claim(spark, "orders", n=10_000) as batch:
+    ...     batch.df.write.parquet("/data/orders")
     """
     wanted = document(filter)
     return Claim(
@@ -58,10 +67,10 @@ def claim(
 
 
 class Claim:
-    """Messages in the hands of this driver.
+    """Claimed messages: the DataFrame `df`, and the methods that end them.
 
-    As a context manager it acknowledges what is left at the end, or gives it back for another
-    attempt if the block fails.
+    As a context manager it acknowledges the messages that are left at the end, or refuses them
+    (nack) if the block raises.
     """
 
     def __init__(
@@ -83,8 +92,8 @@ class Claim:
         self._server = Server(dsn, "pgq spark claim")
         self._over = threading.Event()
         try:
-            self._server.connection()  # at once, or not at all
-            self._say_if_known()
+            self._server.connection()  # raises at once, without retries
+            self._warn_if_exists()
             found = self._server.ask(
                 "select lease_id, size from pgq.hold(%s, %s, %s::jsonb, %s, %s, %s)",
                 topic,
@@ -108,8 +117,8 @@ class Claim:
         self.df = reader.options(n=self.size, numPartitions=partitions).load()
         threading.Thread(target=self._keep, daemon=True).start()
 
-    def _say_if_known(self) -> None:
-        """Warn of a claim of that name: it keeps the messages that it was made with."""
+    def _warn_if_exists(self) -> None:
+        """Warn if a claim of this name exists: it keeps its messages, whatever filter and n."""
         try:
             self._server.ask("select pgq.named_lease(%s, %s)", self.topic, self.key)
         except LeaseLost:
@@ -120,7 +129,7 @@ class Claim:
         )
 
     def ack(self, df: DataFrame | None = None) -> int:
-        """Acknowledge the messages whose ids the DataFrame has, or all that are left."""
+        """Acknowledge the messages whose ids are in the DataFrame, or all that are left."""
         return self._finish("select pgq.ack(%s, %s::bigint[])", df)
 
     def nack(
@@ -130,11 +139,16 @@ class Claim:
         error: str | None = None,
         delay: timedelta | None = None,
     ) -> int:
-        """Give messages back for another attempt, or to the dead letters after the last one."""
+        """Refuse messages: they are retried, or become dead letters after the last attempt.
+
+        :param df: a DataFrame with the ids; None for all messages that are left.
+        :param error: the reason.
+        :param delay: the delay before the retry; None for the queue's backoff.
+        """
         return self._finish("select pgq.nack(%s, %s::bigint[], %s, %s)", df, delay, error)
 
     def release(self, df: DataFrame | None = None) -> int:
-        """Give messages back as if they had not been claimed."""
+        """Release messages without counting the attempt."""
         return self._finish("select pgq.release(%s, %s::bigint[])", df)
 
     def __enter__(self) -> Self:
@@ -153,7 +167,7 @@ class Claim:
         else:
             try:
                 self.nack(error=f"{type(error).__name__}: {error}"[:1000])
-            except Exception as second:  # the error of the block is the one to tell
+            except Exception as second:  # raise the error of the block, not this one
                 log.warning("claim %r is not given back: %s", self.key, second)
                 self._end()
 
@@ -174,7 +188,7 @@ class Claim:
         return int(count)
 
     def _count(self) -> int:
-        """Count what the lease has left: what stands behind refused ones of a group has left it."""
+        """Count the messages of the lease: those behind refused ones of a group have left it."""
         try:
             ((size,),) = self._server.ask("select size from pgq.lease_parts(%s)", self.lease_id)
         except LeaseLost:
@@ -192,8 +206,8 @@ class Claim:
                 with connect(self._dsn, "pgq spark claim") as conn:
                     ask(conn, "select pgq.extend(%s, %s)", self.lease_id, self._lease)
             except LeaseLost:
-                return  # whoever ends it is told
-            except Exception:  # the server may be back before the lease ends
+                return  # ack, nack and release raise the error
+            except Exception:  # try again: the server may answer before the lease ends
                 continue
 
 

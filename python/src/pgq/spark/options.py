@@ -1,4 +1,4 @@
-"""The options of the data source, read once, with one clear error for what is wrong."""
+"""The options of the data source, parsed and checked."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql.types import DataType, StructType
 
-# Spark hands option names over in lower case. What Kafka's source calls by another name is here
-# under both.
+# Spark passes option names in lower case. Names of Kafka's source are aliases of ours.
 ALIASES = {
     "subscribe": "topic",
     "maxoffsetspertrigger": "maxmessagespertrigger",
     "minpartitions": "numpartitions",
 }
-# What Kafka's source knows and a queue does not: what is meant here.
+# Options of Kafka's source that a queue does not have, with the alternative.
 KAFKA = {
     "subscribepattern": "a reader has one queue; pgq.subscribe('queue', 'pattern') fills one from"
     " all topics of a pattern",
@@ -53,14 +52,14 @@ WRITE = {
     *("path", "checkpointlocation", "queryname"),
 }
 
-# Spark's own, and those by which parts of this package talk to each other.
+# Options of Spark, and internal options of this package.
 INTERNAL = {"path", "checkpointlocation", "queryname", "leaseid", "slot"}
 
-# What Spark tells a source of a table that is created: nothing for a queue.
+# Options that Spark passes when a table is created; a queue ignores them.
 TABLE = {"provider", "owner", "comment", "location", "external", "is_managed_location", "collation"}
 
-# One default wherever messages are claimed; a stream's claims have no end, because its checkpoint
-# relies on them.
+# The default lease duration and batch size of all claims. The leases of a stream have no end,
+# because its checkpoint relies on them.
 LEASE = timedelta(hours=1)
 N = 100_000
 
@@ -78,11 +77,11 @@ UNITS |= {"d": 86400, "day": 86400}
 
 
 class OptionError(ValueError):
-    """An option that cannot be; the message says which, and what it may be."""
+    """An invalid option; the message names it and its valid values."""
 
 
 class Options:
-    """What the user has said, checked as far as that goes without a server."""
+    """The options of the user, checked as far as that is possible without a server."""
 
     def __init__(
         self,
@@ -143,7 +142,7 @@ class Options:
         return default if value is None else parse_span(name, value)
 
     def offset(self, name: str, default: str) -> int | str:
-        """An id of a message, or earliest or latest."""
+        """Return the id of a message, or earliest or latest."""
         value = self._given.get(name, default).strip().lower()
         if value in ("earliest", "latest"):
             return value
@@ -155,7 +154,7 @@ class Options:
         return int(value)
 
     def moment(self, name: str) -> datetime | None:
-        """A time: ISO 8601, or milliseconds since 1970 as Kafka's source takes them."""
+        """Return a time, given in ISO 8601 or, as in Kafka's source, in milliseconds since 1970."""
         value = self._given.get(name)
         if value is None:
             return None
@@ -171,7 +170,7 @@ class Options:
         return found if found.tzinfo else found.replace(tzinfo=UTC)
 
     def check(self) -> None:
-        """Refuse values that can be for no reader or writer: before a plan is made."""
+        """Refuse values that no reader or writer accepts, before a plan is made."""
         path = self._given.get("path")
         if path and not self._given.get("topic"):
             raise OptionError(
@@ -196,7 +195,7 @@ class Options:
         self.filter()
 
     def filter(self) -> str | None:
-        """The filter document as JSON text; whether it is a filter the server says."""
+        """Return the filter document as JSON text; the server checks whether it is valid."""
         value = self._given.get("filter", "").strip()
         if not value:
             return None
@@ -210,7 +209,7 @@ class Options:
 
 
 class _Registered:
-    """The dsn that `register` was given for a session, for what runs in the driver itself."""
+    """The dsn of `register` for each session, for functions that run in the driver."""
 
     def __init__(self) -> None:
         self._by_session: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
@@ -227,12 +226,12 @@ registered = _Registered()
 
 
 def dsn_for(session: Any, given: str | None) -> str:
-    """Return where the queues are: as given, else as registered, else as the environment says."""
+    """Return the dsn: the given one, else that of `register`, else ``PGQ_DSN``."""
     return given or registered.of(session) or os.environ.get("PGQ_DSN", "")
 
 
 def parse_span(name: str, value: str) -> timedelta:
-    """Read a span of time such as ``30 s`` or ``5 minutes``."""
+    """Return the duration of a text such as ``30 s`` or ``5 minutes``."""
     number, _, unit = value.strip().partition(" ")
     unit = unit.strip().lower()
     factor = UNITS.get(unit, UNITS.get(unit.rstrip("s"), 0.0))
@@ -248,7 +247,7 @@ def parse_span(name: str, value: str) -> timedelta:
 
 
 def check_schema(wanted: StructType, given: StructType) -> None:
-    """Refuse a schema that is not the source's own: columns are chosen by options and select."""
+    """Refuse a schema with other columns or types than the source's."""
     ours = {field.name: field.dataType for field in wanted}
     for field in given:
         if field.name not in ours:
@@ -261,7 +260,7 @@ def check_schema(wanted: StructType, given: StructType) -> None:
 def check_columns(
     schema: StructType, known: Mapping[str, DataType], topic: str | None
 ) -> list[tuple[str, Any]]:
-    """Return the columns to write and their types; refuse what cannot be published."""
+    """Return the columns to write and their types; refuse columns that cannot be published."""
     for field in schema:
         if field.name not in known:
             raise OptionError(

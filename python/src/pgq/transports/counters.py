@@ -23,7 +23,7 @@ class Counters:
         self._lock = threading.Lock()
         self._published = 0
         self._failed = 0
-        # The transport may have published messages before.
+        # The transport may have published messages before it was added.
         self._published_before = self._counted("published")
         self._refused_before = self._counted("refused")
 
@@ -34,7 +34,7 @@ class Counters:
 
     @property
     def failed(self) -> int:
-        """How many messages it has refused."""
+        """How many messages the transport has refused."""
         return self._failed + self._counted("refused") - self._refused_before
 
     @property

@@ -1,4 +1,4 @@
-"""The transports of development, test and production, from one small file."""
+"""The transports of development, test and production, from a TOML file or a variable."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class ConfiguredTransport:
 
     @property
     def config(self) -> TransportConfig | None:
-        """The options, if it is a database."""
+        """The options of a database; None for any other transport."""
         if not is_database(self.url):
             return None
         return TransportConfig(database_url=self.url, **dict(self.options))
 
     def open(self) -> Any:
-        """Return the transport, if it is not a database."""
+        """Return the transport; not for a database."""
         return open_transport(self.url, **dict(self.options))
 
 
@@ -42,9 +42,12 @@ def configured_transports(
 ) -> list[ConfiguredTransport]:
     """Return the transports of an environment.
 
-    PGQ_TRANSPORTS lists their addresses, separated by blanks, with a ``!`` before required ones. If
-    it is not set, they come from a TOML file: `path`, else PGQ_CONFIG, else ``pgq.toml``. Each
-    environment is a table of the file: `environment`, else PGQ_ENV, else ``development``.
+    Without arguments, PGQ_TRANSPORTS counts if it is set: it lists addresses, separated by blanks,
+    with a ``!`` before required ones. Else the transports come from a TOML file with a table for
+    each environment.
+
+    :param environment: the table of the file; PGQ_ENV if None, else ``development``.
+    :param path: the file; PGQ_CONFIG if None, else ``pgq.toml``.
     """
     given = os.environ.get("PGQ_TRANSPORTS", "").split()
     if given and environment is None and path is None:

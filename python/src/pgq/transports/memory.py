@@ -1,7 +1,7 @@
 """Queues in memory, for tests: the methods of a client without a server.
 
-It does what the database does, as far as one process can see: topics, filters, priorities, delays,
-leases, retries, dead letters, ordering groups, dedup keys. It is not fast, and keeps nothing.
+The client implements topics, filters, priorities, delays, leases, retries, dead letters, ordering
+groups and dedup keys for one process. It is not fast, and its queues end with the process.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Entry:
 
 
 class _Binding:
-    """A pattern and a filter; `is_own` if it is the topic of the queue's name."""
+    """A pattern and a filter; `is_own` for the binding to the topic of the queue's name."""
 
     def __init__(self, pattern: str, filter: Filter = None, *, is_own: bool = False) -> None:
         try:
@@ -91,7 +91,7 @@ class _Queue:
     dedup: str = "keep"
     dedup_window: timedelta = timedelta(minutes=5)
     bindings: list[_Binding] = field(default_factory=list)
-    # Which message has a dedup key of a topic, and until when.
+    # (topic, dedup key) -> the id of the message, and how long the key is remembered.
     keys: dict[tuple[str, str], tuple[int, datetime]] = field(default_factory=dict)
     paused: bool = False
     live: dict[int, _Entry] = field(default_factory=dict)
@@ -101,10 +101,10 @@ class _Queue:
 class MemoryClient(PooledClient):
     """The methods of a client, on queues in memory.
 
-    It does not notify: consumers poll every 10 ms, whatever their options say.
+    The client does not notify: consumers poll every 10 ms, whatever their options.
 
-    :param on_demand: publishing creates the queue of a topic that no queue receives.
-    :param clock: returns the time; a test can set it.
+    :param on_demand: publishing to a topic that no queue receives creates its queue.
+    :param clock: a function that returns the time, so that a test can set the time.
 
     >>> client = MemoryClient()
     >>> client.create_queue("orders")
@@ -138,16 +138,16 @@ class MemoryClient(PooledClient):
         self._reply_lock = threading.Lock()
 
     def open(self, *, wait: bool = True) -> Self:
-        """Begin."""
+        """Open the client."""
         self._open = True
         return self
 
     def close(self) -> None:
-        """End; what is in the queues stays."""
+        """Close the client; its queues keep their messages."""
         self._open = False
 
     def connected(self) -> bool:
-        """Whether it is open."""
+        """Whether the client is open."""
         return self._open
 
     @contextmanager
@@ -158,7 +158,7 @@ class MemoryClient(PooledClient):
     # Queues and subscriptions
 
     def create_queue(self, name: str, **options: Any) -> bool:
-        """Create a queue that receives the topic of its name; False if it is there already."""
+        """Create a queue that receives the topic of its name; False if it exists."""
         spans = {"lease", "backoff", "max_backoff", "dedup_window"}
         known = spans | {"max_attempts", "mode", "dedup"}
         with self._mutex:
@@ -173,18 +173,18 @@ class MemoryClient(PooledClient):
             return True
 
     def drop_queue(self, name: str, *, force: bool = False) -> bool:
-        """Drop a queue with all that it holds."""
+        """Drop a queue with its messages."""
         with self._mutex:
             return self._queues.pop(name, None) is not None
 
     def pause(self, name: str) -> bool:
-        """Stop delivery; False if it was stopped already."""
+        """Stop delivery from a queue; False if it was paused already."""
         queue = self._queue(name)
         before, queue.paused = queue.paused, True
         return not before
 
     def resume(self, name: str) -> bool:
-        """Go on with delivery; False if the queue was not paused."""
+        """Resume delivery from a queue; False if it was not paused."""
         queue = self._queue(name)
         before, queue.paused = queue.paused, False
         return before
@@ -192,7 +192,7 @@ class MemoryClient(PooledClient):
     def subscribe(
         self, subscriber: str, pattern: str, filter: Filter = None, **options: Any
     ) -> bool:
-        """Let a queue, made if new, receive the topics of a pattern; False if it does already."""
+        """Subscribe a queue to a topic pattern; False if the subscription exists."""
         binding = _Binding(pattern, filter)
         with self._mutex:
             queue = self._queues.setdefault(subscriber, _Queue())
@@ -219,7 +219,7 @@ class MemoryClient(PooledClient):
             return before - len(queue.bindings)
 
     def alter_subscription(self, subscriber: str, pattern: str, filter: Filter) -> None:
-        """Give a subscription another filter."""
+        """Change the filter of a subscription; None removes it."""
         with self._mutex:
             for binding in self._queue(subscriber).bindings:
                 if binding.pattern == pattern:
@@ -228,7 +228,7 @@ class MemoryClient(PooledClient):
         raise psycopg.errors.UndefinedObject(f'"{subscriber}" is not subscribed to "{pattern}"')
 
     def subscriptions(self, subscriber: str | None = None) -> list[Any]:
-        """Return who is subscribed to what; of one queue, or of all."""
+        """Return the subscriptions of one queue, or of all queues."""
         with self._mutex:
             rows = [
                 {"subscriber": name, "pattern": binding.pattern, "filter": binding.filter}
@@ -258,7 +258,7 @@ class MemoryClient(PooledClient):
         return self._publish([Draft(topic=topic, payload=payload, headers=headers, **options)])[0]
 
     def _publish(self, drafts: list[Draft]) -> list[int]:
-        """Publish messages of one topic at once; return the ids of those that stay."""
+        """Publish messages; return for each the id of the message that the queues keep."""
         if not self._open:
             raise RuntimeError("the transport is closed")
         with self._mutex:
@@ -308,7 +308,7 @@ class MemoryClient(PooledClient):
         return id
 
     def _had(self, queues: dict[str, _Queue], draft: Draft, now: datetime) -> dict[str, int]:
-        """Return which message with the dedup key the queues have had that keep the first."""
+        """Return the queues with `dedup` keep that have had the key, with the message's id."""
         if draft.dedup_key is None:
             return {}
         key = (draft.topic, draft.dedup_key)
@@ -319,14 +319,14 @@ class MemoryClient(PooledClient):
         }
 
     def _settle(self, queue: _Queue, entry: _Entry, now: datetime) -> bool:
-        """Replace or postpone the message that has the key; whether the new one is delivered."""
+        """Replace or postpone the message that has the key; return whether to add the new one."""
         if queue.dedup_window <= timedelta(0) or entry.dedup_key is None:
             return True
         key, id, due = (entry.message.topic, entry.dedup_key), entry.message.id, entry.due_at
         known, until = queue.keys.get(key, (0, now))
         old = queue.live.get(known)
         if old is None or old.lease or old.attempts or until <= now:
-            pass  # it was delivered, or its time is over: both are delivered
+            pass  # the old one was delivered, or its key has expired: both are delivered
         elif queue.dedup == "replace":
             self._note("replace", queue.live.pop(known))
         else:
@@ -337,7 +337,7 @@ class MemoryClient(PooledClient):
         return id != known
 
     def _holder(self, draft: Draft, id: int) -> int:
-        """Return the message that stays: where a single queue replaces, another may have come."""
+        """Return the id of the message that a single queue with another dedup than keep holds."""
         queues = list(self._receivers(draft.topic).values())
         if draft.dedup_key is None or len(queues) != 1 or queues[0].dedup == "keep":
             return id
@@ -352,7 +352,7 @@ class MemoryClient(PooledClient):
         dedup_keys: Iterable[str | None] | None = None,
         **options: Any,
     ) -> list[int]:
-        """Publish many messages of one topic; return their ids in this order."""
+        """Publish many messages of one topic; return their ids in the same order."""
         bodies = items(payloads, "payloads")
         heads = headers_of_each(headers, len(bodies))
         keys = [None] * len(bodies) if dedup_keys is None else items(dedup_keys, "dedup_keys")
@@ -384,7 +384,7 @@ class MemoryClient(PooledClient):
         headers: dict[str, Any] | None = None,
         sender: str | None = None,
     ) -> int:
-        """Answer a message where its sender awaits it; return the id of the answer."""
+        """Publish a reply to the `reply_to` topic of a message; return the id of the reply."""
         asked = self._log[message] if isinstance(message, int) else message
         if asked.reply_to is None:
             raise psycopg.errors.InvalidParameterValue(f"message {asked.id} wants no reply")
@@ -502,7 +502,7 @@ class MemoryClient(PooledClient):
             return len(held)
 
     def extend(self, lease_id: int, lease: Duration | None = None) -> datetime:
-        """Hold the messages of a lease for longer; return until when."""
+        """Extend a lease; return its new end."""
         with self._mutex:
             until = self._clock()
             for queue, entry in self._held(lease_id, None):
@@ -511,7 +511,7 @@ class MemoryClient(PooledClient):
             return until
 
     def peek(self, topic: str, filter: Filter | int = None, n: int = 10) -> list[Any]:
-        """Return the next messages without claiming them; a number instead of the filter is n."""
+        """Return the next messages without claiming them; a number in place of the filter is n."""
         wanted, n = how_many(filter, n, default=10)
         with self._mutex:
             ready = self._ready(self._queue(topic), _test(wanted), self._clock())[:n]
@@ -519,7 +519,7 @@ class MemoryClient(PooledClient):
             return [{name: getattr(entry.message, name) for name in names} for entry in ready]
 
     def seen(self, handler: str, message_id: int, *, size: int = 100) -> bool:
-        """Whether the handler has seen the message; it has now."""
+        """Return True if the handler has seen the message; else record the message."""
         with self._mutex:
             known = self._seen.setdefault(handler, {})
             if message_id in known:
@@ -537,18 +537,18 @@ class MemoryClient(PooledClient):
         timeout: Duration = timedelta(seconds=30),
         lease: Duration | None = None,
     ) -> int:
-        """Take the name of a consumer; in memory it is always free."""
+        """Return 0: in memory a stream has no owner and no batches."""
         self._queue(topic)
         return 0
 
-    # Dead letters, upkeep, looking
+    # Dead letters, operations, observing
 
     def dead_letters(self, topic: str) -> list[tuple[Message, str | None]]:
         """Return the dead letters of a queue, each with its error."""
         return [(entry.message, entry.error) for entry in self._queue(topic).dead.values()]
 
     def purge(self, topic: str, filter: Filter = None, *, dry_run: bool = False) -> int:
-        """End all messages that wait in a queue, or those that match; return how many."""
+        """Delete the waiting messages of a queue, or those that match; return how many."""
         return self._cancel(topic, self._waiting(topic, None, filter), dry_run)
 
     def cancel(
@@ -560,7 +560,7 @@ class MemoryClient(PooledClient):
         dedup_key: str | None = None,
         dry_run: bool = False,
     ) -> int:
-        """End messages of a queue that wait: by id, by filter, by dedup key; return how many."""
+        """Delete waiting messages of a queue by id, filter or dedup key; return how many."""
         if ids is None and filter is None and dedup_key is None:
             raise psycopg.errors.InvalidParameterValue("cancel needs ids, a filter or a dedup key")
         with self._mutex:
@@ -580,7 +580,7 @@ class MemoryClient(PooledClient):
         *,
         dry_run: bool = False,
     ) -> int:
-        """Bring messages that wait in a queue to another queue; return how many."""
+        """Move waiting messages to another queue; return how many."""
         with self._mutex:
             source, target = self._queue(topic), self._queue(to_topic)
             chosen = [
@@ -603,7 +603,7 @@ class MemoryClient(PooledClient):
         delay: Duration | None = None,
         dry_run: bool = False,
     ) -> int:
-        """Change when messages that wait are delivered; return how many."""
+        """Change the delivery time of waiting messages; return how many."""
         with self._mutex:
             now = self._clock()
             due = at or now + (span(delay, "delay") or timedelta(0))
@@ -659,7 +659,7 @@ class MemoryClient(PooledClient):
             return len(chosen)
 
     def dead_letter(self, topic: str, message_id: int) -> Any:
-        """Return the dead letter that a message of a queue has become; None if it has not."""
+        """Return the dead letter of a message; None if the message is not dead in this queue."""
         entry = self._queue(topic).dead.get(message_id)
         if entry is None:
             return None
@@ -675,7 +675,7 @@ class MemoryClient(PooledClient):
         """Do nothing: queues in memory need no maintenance."""
 
     def history(self, message_id: int) -> list[Any]:
-        """Return what happened to a message, oldest first."""
+        """Return the events of a message, oldest first."""
         message = self._log.get(message_id)
         if message is None:
             return []
@@ -683,7 +683,7 @@ class MemoryClient(PooledClient):
         return [first, *self._events[message_id]]
 
     def queue_stats(self) -> list[Any]:
-        """Return counts of the queues, a row for each."""
+        """Return counts, one row per queue."""
         with self._mutex:
             now = self._clock()
             return [
@@ -697,11 +697,11 @@ class MemoryClient(PooledClient):
                 for name, queue in sorted(self._queues.items())
             ]
 
-    # How
+    # Implementation
 
     def _note(self, event: str, entry: _Entry) -> None:
-        told = {"at": self._clock(), "event": event, "attempt": entry.attempts}
-        self._events[entry.message.id].append(told)
+        row = {"at": self._clock(), "event": event, "attempt": entry.attempts}
+        self._events[entry.message.id].append(row)
 
     def fetch_rows(
         self,
@@ -811,7 +811,7 @@ class MemoryClient(PooledClient):
 
 
 class MemoryTransport(Transport):
-    """A `Transport` on queues in memory, for tests: the same methods and configuration."""
+    """A `Transport` on queues in memory, for tests, with the same methods and options."""
 
     client: MemoryClient
 
@@ -828,7 +828,7 @@ class MemoryTransport(Transport):
         self._publisher = None
 
     def close(self) -> None:
-        """Publish what waits, and end."""
+        """Publish waiting messages, and close the client."""
         self.disconnect()
 
 

@@ -64,7 +64,7 @@ def is_registered(address: str) -> bool:
 
 def open_transport(address: str, **options: Any) -> Any:
     """Return the transport for an address or a name; not for a database."""
-    # Here, not above: these modules import this one.
+    # Imported here, because these modules import this one.
     from pgq.relay import Direct, open_destination
     from pgq.transports.memory import MemoryTransport
 

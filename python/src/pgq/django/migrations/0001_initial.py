@@ -1,4 +1,4 @@
-"""Installs pgq, if the database does not have it, and the table of results."""
+"""Installs or upgrades pgq, and creates the table of results."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pgq.migrations import script
 
 
 def install(apps: Any, schema_editor: Any) -> None:
-    """Bring pgq to the version of the package; an extension stays one."""
+    """Install pgq, or upgrade it to the version of this package."""
     if schema_editor.connection.vendor == "postgresql":
         with schema_editor.connection.cursor() as cursor:
             cursor.execute(script())
 
 
 class Migration(migrations.Migration):
-    """Going back removes the results; pgq and its queues stay."""
+    """Reversing this migration drops the results; pgq and its queues stay."""
 
     initial = True
     dependencies: ClassVar[list[Any]] = []

@@ -1,4 +1,4 @@
-"""``manage.py pgqworker``: runs the tasks of a backend until it is stopped."""
+"""``manage.py pgqworker``: runs the tasks of a backend until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ except ImportError:
 class Command(BaseCommand):
     """Runs tasks."""
 
-    help = "Runs the tasks of a backend by pgq, until SIGTERM or SIGINT."
+    help = "Runs the tasks of a pgq backend until SIGTERM or SIGINT."
 
     def add_arguments(self, parser: Any) -> None:
         """Add the options."""
-        parser.add_argument("--backend", default="default", help="its name in TASKS")
-        parser.add_argument("--queue", action="append", help="only these; else all of the backend")
-        parser.add_argument("--concurrency", type=int, default=1, help="tasks at once, per queue")
-        parser.add_argument("--drain", action="store_true", help="end when nothing is left to do")
+        parser.add_argument("--backend", default="default", help="name of the backend in TASKS")
+        parser.add_argument("--queue", action="append", help="all of the backend if not given")
+        parser.add_argument("--concurrency", type=int, default=1, help="tasks at once per queue")
+        parser.add_argument("--drain", action="store_true", help="end when no task is ready")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run until there is a signal."""
+        """Run tasks until a signal arrives, or until the queues are drained."""
         backend = task_backends[options["backend"]]
         if not isinstance(backend, PgqBackend):
             raise CommandError(f"{options['backend']} is no backend of pgq")
