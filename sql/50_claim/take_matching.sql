@@ -10,11 +10,13 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    -- The snapshot first: a cursor must not cover rows of a lane that is added after the lanes are
+    -- read.
+    v_seen pg_snapshot := pg_current_snapshot();
+    v_own xid8 := pg_current_xact_id_if_assigned();
     v_filter pgq.filter := pgq._keep_filter(queue, document);
     v_lanes pgq._lanes := pgq._keep_lanes(queue, v_filter);
     v_by_hash boolean := v_lanes.by_lane and v_lanes.hashes is not null;
-    v_seen pg_snapshot := pg_current_snapshot();
-    v_own xid8 := pg_current_xact_id_if_assigned();
     v_low pgq._low;
     v_late pgq._late;
     v_found pgq._found;
