@@ -1,91 +1,123 @@
-"""What a claim costs behind a backlog, and what it costs to look at one."""
+"""What a claim costs behind a backlog, and what queue_stats costs."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 from bench.cluster import Bench, Session
-from bench.fill import fill_pgq
+from bench.fill import fill_pgmq, fill_pgq
 from bench.measure import alternate, measure
 from bench.report import Section, number
 
 CLAIMS = 6
 SIZES = (10, 100)
 FLAT = 1.3
-Lines = dict[str, list[tuple[float, float]]]
 
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
         f"Backend CPU of one claim in microseconds (of {CLAIMS} in a row, without their "
         "acknowledgement, as often as the smallest backlog lasts), and the time of "
-        "`select * from pgq.queue_stats` in milliseconds. In "
-        "sets: published in large batches; one by one: each message a row of its own. To fill a "
-        "queue takes minutes, in which the machine may become slower or faster: so the same claims "
-        "from a queue of the smallest backlog, in a database of its own, take turns with them, and "
-        "the ratio of both counts."
+        "`select * from pgq.queue_stats` in milliseconds. In sets: published in large batches; one "
+        "by one: each message in a row of its own. Filling a queue takes minutes, and the machine "
+        "may become slower or faster meanwhile. So the same claims from a queue of the smallest "
+        "backlog, in another database, take turns with them, and the ratio of both counts. pgmq: "
+        "`pgmq.read` of 100 behind as many messages in the same database, not measured beside "
+        "scheduled and expired messages."
     )
     sizes = bench.pick([5000, 20_000, 50_000], [10_000, 100_000, 1_000_000, 10_000_000])
     beside = bench.pick(2000, 1_000_000)
-    lines: Lines = {}
-    in_sets = grow(bench, section, "in sets", sizes, 100, beside, lines)
-    singles = grow(bench, section, "one by one", sizes[:-1], 1, 0, lines)
-    section.table(
-        [
-            *("backlog", "claim of 10", ": smallest", "claim of 100", ": smallest"),
-            *("queue_stats, ms", ""),
-        ],
-        in_sets + singles,
-    )
+    in_sets = grow(bench, section, "in sets", sizes, 100, beside)
+    singles = grow(bench, section, "one by one", sizes[:-1], 1, 0)
+    columns = "backlog|claim of 10|: smallest|claim of 100|: smallest|pgmq, 100|queue_stats, ms|"
+    section.table(columns.split("|"), [costs.row() for costs in in_sets + singles])
+    sized = {
+        name: [(costs.size, costs) for costs in measured if costs.size is not None]
+        for name, measured in (("in sets", in_sets), ("one by one", singles))
+    }
+    behind = {
+        f"pgq, published {name}": [(size, costs.cpu[1]) for size, costs in measured]
+        for name, measured in sized.items()
+    }
+    behind["pgmq"] = [(size, c.peer) for size, c in sized["in sets"] if c.peer is not None]
+    title = "CPU of a claim of 100 behind a backlog"
+    section.plot(title, "messages in the queue", "microseconds", behind, log="x")
+    lines = {
+        f"{n}, {name}": [(size, costs.ratios[column]) for size, costs in measured]
+        for name, measured in sized.items()
+        for column, n in enumerate(SIZES)
+    }
     title = "CPU of one claim, by backlog"
     section.plot(title, "messages", "times that of the smallest backlog", lines, log="x")
 
 
+@dataclass(frozen=True)
+class Costs:
+    """The costs behind one backlog: `cpu` and `ratios` are for claims of 10 and of 100."""
+
+    what: str
+    #: Messages in the queue; None if others are beside them.
+    size: int | None
+    cpu: tuple[float, float]
+    ratios: tuple[float, float]
+    #: A read of 100 by pgmq.
+    peer: float | None
+    stats_ms: float
+    verdict: str
+
+    def row(self) -> list[str]:
+        claims = [value for pair in zip(self.cpu, self.ratios, strict=True) for value in pair]
+        peer = "" if self.peer is None else number(self.peer)
+        return [self.what, *map(number, claims), peer, number(self.stats_ms), self.verdict]
+
+
 def grow(
-    bench: Bench,
-    section: Section,
-    name: str,
-    sizes: list[int],
-    set_size: int,
-    beside: int,
-    lines: Lines,
-) -> list[list[str]]:
-    """Measure at each size, then with scheduled and leased messages beside the largest."""
-    rows: list[list[str]] = []
-    ratios: list[tuple[float, float]] = []
+    bench: Bench, section: Section, name: str, sizes: list[int], set_size: int, beside: int
+) -> list[Costs]:
+    """Measure at each size, then with scheduled, leased and expired messages beside the largest.
+
+    pgmq is measured with the messages that are published in sets.
+    """
+    measured: list[Costs] = []
+    peer = beside > 0
     with bench.database() as dsn, bench.database() as other, Session(dsn) as session:
         pair = {"deep": dsn, "smallest": other}
+        at = partial(measure_claims, pair, sizes[0], section)
         with Session(other) as smallest:
             for each in (session, smallest):
                 each.execute("select pgq.create_queue('deep', set_size => %s)", set_size)
             fill_pgq(smallest, "deep", sizes[0])
+        if peer:
+            session.execute("select pgmq.create('deep')")
         for before, size in zip([0, *sizes], sizes, strict=False):
             fill_pgq(session, "deep", size - before)
-            ratios.append(look(pair, sizes[0], section, f"{size:,} {name}", rows))
+            if peer:
+                fill_pgmq(session, "deep", size - before)
+            measured.append(at(f"{size:,} {name}", size=size, peer=peer))
         if beside:
             fill_pgq(session, "deep", beside, spread=True)
-            ratios.append(look(pair, sizes[0], section, f"and {beside:,} scheduled", rows))
+            measured.append(at(f"and {beside:,} scheduled"))
             for _ in range(beside // 100):
                 session.execute(
                     "select count(*) from pgq.claim('deep', n => 100, lease => '1 hour')"
                 )
-            ratios.append(look(pair, sizes[0], section, f"and {beside:,} leased", rows))
+            session.execute("select count(*) from pgmq.read('deep', 3600, %s)", beside)
+            measured.append(at(f"and {beside:,} leased", peer=True))
             expire(session, beside)
-            ratios.append(look(pair, sizes[0], section, f"and {beside:,} expired", rows))
+            measured.append(at(f"and {beside:,} expired"))
     for column, n in enumerate(SIZES):
-        worst = max(ratio[column] for ratio in ratios)
-        section.at_most(f"{name}: claim of {n}, dearest : smallest backlog", worst, FLAT)
+        worst = max(costs.ratios[column] for costs in measured)
+        section.at_most(f"{name}: claim of {n}, worst : smallest backlog", worst, FLAT)
         section.guard(f"{name}: a claim of {n} grows {worst:.1f} times with the backlog", worst < 5)
-        points = zip(sizes, (ratio[column] for ratio in ratios), strict=False)
-        lines[f"{n}, {name}"] = [(float(size), ratio) for size, ratio in points]
-    return rows
+    return measured
 
 
 def expire(session: Session, count: int) -> None:
-    """Publish messages that expire at once, of a higher priority: they stand before all others."""
+    """Publish messages that expire at once, of a higher priority: they come before all others."""
     session.execute("set synchronous_commit = off")
     for done in range(0, count, 50_000):
         session.execute(
@@ -96,10 +128,16 @@ def expire(session: Session, count: int) -> None:
     session.execute("reset synchronous_commit")
 
 
-def look(
-    pair: dict[str, str], smallest: int, section: Section, what: str, rows: list[list[str]]
-) -> tuple[float, float]:
-    """Measure on warm connections; return the ratios of claims of 10 and of 100."""
+def measure_claims(
+    pair: dict[str, str],
+    smallest: int,
+    section: Section,
+    what: str,
+    *,
+    size: int | None = None,
+    peer: bool = False,
+) -> Costs:
+    """Measure on warm connections."""
     with ExitStack() as stack:
         sessions = {name: stack.enter_context(Session(dsn)) for name, dsn in pair.items()}
         left = sessions["smallest"].value("select pgq.backlog('deep')")
@@ -107,7 +145,8 @@ def look(
         for session in sessions.values():
             session.execute("analyze pgq.ready, pgq.lease, pgq.scheduled, pgq.message")
             claims(session, 10, 10)
-        costs: list[tuple[float, float]] = []
+        cpu: list[float] = []
+        ratios: list[float] = []
         rounds = smallest // (CLAIMS * sum(SIZES)) - 1
         for n in SIZES:
             found = alternate(
@@ -115,9 +154,11 @@ def look(
                 {name: partial(claim_cost, session, n) for name, session in sessions.items()},
             )
             deep, small = (statistics.median(found[name]) for name in pair)
-            costs.append((deep, deep / small))
+            cpu.append(deep)
+            ratios.append(deep / small)
         for session in sessions.values():
             give_back(session)
+        read = read_cost(sessions["deep"], rounds) if peer else None
         times = []
         for _ in range(10):
             started = time.perf_counter()
@@ -125,9 +166,26 @@ def look(
             times.append(1000 * (time.perf_counter() - started))
     stats = statistics.median(times)
     verdict = section.at_most(f"{what}: queue_stats", stats, 10, "ms")
-    cells = [number(value) for cost in costs for value in cost]
-    rows.append([what, *cells, number(stats), verdict])
-    return costs[0][1], costs[1][1]
+    return Costs(what, size, (cpu[0], cpu[1]), (ratios[0], ratios[1]), read, stats, verdict)
+
+
+def read_cost(session: Session, rounds: int) -> float:
+    """Return the CPU of a read of 100 by pgmq; what is read becomes visible again."""
+    session.execute("analyze pgmq.q_deep")
+    ids: list[int] = []
+
+    def read() -> None:
+        for _ in range(CLAIMS):
+            rows = session.execute("select * from pgmq.read('deep', 3600, 100)").fetchall()
+            ids.extend(row[0] for row in rows)
+
+    read()
+    costs = [measure(session, read).per(CLAIMS).cpu for _ in range(rounds)]
+    if len(ids) != 100 * CLAIMS * (rounds + 1):
+        raise RuntimeError("the backlog of pgmq is too small")
+    session.execute("select pgmq.set_vt('deep', %s::bigint[], 0)", ids)
+    session.execute("vacuum pgmq.q_deep")
+    return statistics.median(costs)
 
 
 def claim_cost(session: Session, n: int) -> float:

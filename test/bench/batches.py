@@ -1,4 +1,4 @@
-"""What a message costs by the size of the batches, in pgq, in pgmq and by the claims of others."""
+"""What one message costs, by batch size: pgq, pgmq, and the claim statements of others."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ CASES = [
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Backend CPU in microseconds and WAL in bytes for one message of 200 bytes, published, "
-        "claimed and ended by so many at once, all as in [cost](#cost). pgmq reads and deletes. "
-        "The others are three designs. PeeGeeQ's two claim statements are as its document prints "
-        "them, without a filter; their tables are made of the columns that they name, with the "
-        "index that suits them best; the native queue deletes what is done, the outbox marks it. "
-        "SmartMessage's table and indexes are as its document prints them, without the notifying "
-        "trigger; what it prints to get messages locks nothing, and is said here with the columns "
-        "of its own index; marking is one UPDATE of a batch where its sketch has one for each "
-        "message. MiniQ prints neither table nor claim: a table of the columns that it reads, and "
-        "a pop of one message, so it has no larger batches. None of these statements has retries, "
-        "dead letters, lanes, subscriptions or a log, and nobody takes back what a dead worker "
-        "held: one by one they are cheaper, and do less."
+        "Backend CPU in microseconds and WAL in bytes for one message of 200 bytes. Messages "
+        "are published, claimed and ended in batches of this size, as in [cost](#cost). pgmq "
+        "reads and deletes. The others are three designs. PeeGeeQ: the two claim statements "
+        "of its document, without a filter, on tables with the columns that the statements "
+        "name and the best index for them. The native queue deletes finished messages, the "
+        "outbox marks them. SmartMessage: the table and indexes of its document, without the "
+        "notifying trigger. Its statement to get messages takes no locks; here it uses the "
+        "columns of the document's index. One UPDATE marks a batch, where the document has "
+        "one UPDATE per message. MiniQ: its document has neither table nor claim, so this is "
+        "a table of the columns that it reads, and a pop of one message, without larger "
+        "batches. None of these statements has retries, dead letters, lanes, subscriptions or "
+        "a log, and none takes back the messages of a dead worker. With single messages they "
+        "are cheaper, and do less."
     )
     rows = []
     lines: dict[str, list[tuple[float, float]]] = {}
@@ -50,8 +51,13 @@ def run(bench: Bench, section: Section) -> None:
             lines.setdefault(name, []).append((case.claim, whole(found[name])))
             rows.append(
                 [
-                    *(f"{case.claim:,}", name, number(publish.cpu), number(consume.cpu)),
-                    *(number(ratio), number(publish.wal), number(consume.wal)),
+                    f"{case.claim:,}",
+                    name,
+                    number(publish.cpu),
+                    number(consume.cpu),
+                    number(ratio),
+                    number(publish.wal),
+                    number(consume.wal),
                 ]
             )
             if case.claim == CASES[-1].claim and not name.startswith("pgq"):
@@ -71,7 +77,12 @@ def run(bench: Bench, section: Section) -> None:
             )
     section.table(
         [
-            *("batch", "system", "publish CPU", "claim+end CPU", "both : pgq", "publish WAL"),
+            "batch",
+            "system",
+            "publish CPU",
+            "claim+end CPU",
+            "both : pgq",
+            "publish WAL",
             "claim+end WAL",
         ],
         rows,

@@ -1,4 +1,4 @@
-"""Consuming through the Python client, and by a bare loop that calls the same functions."""
+"""Consuming with the Python client, and with a bare loop that calls the same functions."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Cost:
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Messages claimed, looked at and acknowledged, for each: client CPU in microseconds, its "
-        "ratio to the bare loop of psycopg (of asyncio to that of asyncio), and time in "
-        "microseconds. The loop is `client.consume`, the handler a `Consumer` that calls a "
-        "function; like them the bare loop acknowledges a batch by the next claim, and `claim` by "
-        "a call of its own."
+        "Messages are claimed, read and acknowledged. Per message: client CPU in "
+        "microseconds, its ratio to the bare psycopg loop (asyncio compared with asyncio), "
+        'and elapsed microseconds. "Loop" is `client.consume`, "handler" is a `Consumer` with '
+        "a function. Both, and the bare loop, acknowledge a batch with the next claim; "
+        '"claim" acknowledges with a call of its own.'
     )
     rows = []
     for batch in BATCHES:

@@ -1,4 +1,4 @@
-"""What a claim costs with 1 to 64 connections that claim at once."""
+"""What a claim costs with 1 to 64 connections that claim concurrently."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ CONTESTANTS = {
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        f"A backlog is claimed by {N} and acknowledged (pgmq: read and delete) by so many "
-        "connections at once, each as fast as it can: CPU of the whole server in microseconds "
-        "for each message, and messages a second, which is a matter of the disk as well."
+        f"A backlog is claimed by {N} and acknowledged (pgmq: read and deleted) by this many "
+        "connections, each as fast as it can. Per message: CPU of the whole server in "
+        "microseconds. Messages per second also depend on the disk."
     )
     rows: list[list[str]] = []
     lines: dict[str, list[tuple[float, float]]] = {name: [] for name in CONTESTANTS}
@@ -101,8 +101,19 @@ def take(
         script.write_text(contestant.script)
         done = subprocess.run(
             [
-                *(bench.server.program("pgbench"), "-n", "-M", "prepared", "-f", script),
-                *("-c", str(connections), "-j", "2", "-t", str(turns), database),
+                bench.server.program("pgbench"),
+                "-n",
+                "-M",
+                "prepared",
+                "-f",
+                script,
+                "-c",
+                str(connections),
+                "-j",
+                "2",
+                "-t",
+                str(turns),
+                database,
             ],
             env=bench.server.environment(database),
             stdin=subprocess.DEVNULL,

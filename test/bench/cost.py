@@ -1,4 +1,4 @@
-"""What a message costs, by the size of the batches."""
+"""What one message costs, by batch size."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ CASES = [
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Backend CPU in microseconds and WAL in bytes, each for one message of 200 bytes with one "
-        "header; ratios are pgq : pgmq. The whole count is published, then claimed and "
-        "acknowledged (pgmq: read and delete). A queue records each ack in the journal (who, when, "
-        "which attempt) unless it has journal => 'failures'. One call is a consumer that ends a "
-        "batch with the claim of the next (done => lease), which pgmq has no call for. Of pgmq's "
-        "two ways to end a message, "
-        "archive leaves a trace and delete leaves none: CPU is compared with delete, WAL of the "
-        "smallest batches with the way that leaves as much. WAL is that of the whole server after "
-        "a checkpoint before publishing, so full-page images are in it: they weigh the more the "
-        "fewer messages there are. In the kernel is the part of claim+ack CPU that goes into "
-        "commits and sending the messages, much the same for both. Between rounds the queues' "
-        "tables are vacuumed, and analyzed when they are full."
+        "Backend CPU in microseconds and WAL in bytes for one message of 200 bytes with one "
+        "header. Ratios are pgq : pgmq. All messages are published first, then claimed and "
+        "acknowledged (pgmq: read and deleted). A queue records each ack in the audit log "
+        "(who, when, which attempt) unless it has journal => 'failures'. \"One call\" is a "
+        "consumer that acknowledges a batch with the claim of the next (done => lease); pgmq "
+        "has no such call. pgmq can end a message in two ways: archive keeps a record, delete "
+        "does not. CPU is compared with delete. WAL of the smallest batches is compared with "
+        "the way that keeps as much. WAL is that of the whole server after a checkpoint "
+        "before publishing, so it includes full-page images, which weigh more if there are "
+        'fewer messages. "In the kernel" is the part of the claim+ack CPU for commits and for '
+        "sending the messages; it is about the same for both. Between rounds the tables are "
+        "vacuumed, and analyzed when they are full."
     )
     rows = []
     with bench.database() as dsn:
@@ -74,8 +74,18 @@ def run(bench: Bench, section: Section) -> None:
             rows += [row(section, case, name, found) for name in found]
     section.table(
         [
-            *("publish/claim", "system", "publish CPU", "ratio", "", "claim+ack CPU", "ratio", ""),
-            *("in the kernel", "publish WAL", "claim+ack WAL", ""),
+            "publish/claim",
+            "system",
+            "publish CPU",
+            "ratio",
+            "",
+            "claim+ack CPU",
+            "ratio",
+            "",
+            "in the kernel",
+            "publish WAL",
+            "claim+ack WAL",
+            "",
         ],
         rows,
     )
@@ -145,6 +155,14 @@ def row(
     if case.name == "1000/1000":
         section.guard(f"{what}: claims cost more than those of pgmq", claim_ratio < 1)
     return [
-        *(case.name, name, cpu[0], number(publish_ratio), verdicts[0]),
-        *(cpu[1], number(claim_ratio), verdicts[1], *others, verdicts[2]),
+        case.name,
+        name,
+        cpu[0],
+        number(publish_ratio),
+        verdicts[0],
+        cpu[1],
+        number(claim_ratio),
+        verdicts[1],
+        *others,
+        verdicts[2],
     ]

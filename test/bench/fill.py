@@ -23,7 +23,9 @@ def fill_pgq(
         f"""insert into pgq.message (topic, headers, payload, deliver_at)
             select %(queue)s, %(headers)s::jsonb, {_BODY}, {later}
             from generate_series(1, %(count)s) i""",
-        *(topic, count, headers),
+        topic,
+        count,
+        headers,
     )
 
 
@@ -34,7 +36,9 @@ def fill_pgmq(session: Session, queue: str, count: int, headers: str = "{}") -> 
         f"""select count(*) from pgmq.send_batch(
                 %(queue)s, array(select {_BODY} from generate_series(1, %(count)s) i),
                 array_fill(%(headers)s::jsonb, array[%(count)s]))""",
-        *(queue, count, headers),
+        queue,
+        count,
+        headers,
     )
 
 

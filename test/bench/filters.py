@@ -1,4 +1,4 @@
-"""What a filtered claim costs when its matches stand behind other messages."""
+"""What a claim with a filter costs when its matches are behind other messages."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class Found:
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        f"Claims of {N} with a filter, milliseconds of backend CPU / on the clock. The matches "
-        "were published after all the other messages. With lanes: the queue has a lane key for "
-        "the filter. Without: the first claim with a filter, and later ones, which know how far "
-        "it has looked; a filter that matches nothing, the first time and again (an idle "
-        "consumer). pgmq: read with its condition. Testing: microseconds of CPU for one message "
-        "and a filter of three conditions, all of which have to be looked at."
+        f"Claims of {N} with a filter, milliseconds of backend CPU / elapsed. The matches were "
+        "published after all other messages. With lanes: the queue has a lane key for the "
+        "filter. Without: the first claim with the filter, and later claims, which continue "
+        "at its scan cursor. No match: a filter that matches nothing, the first time and "
+        "again (an idle consumer). pgmq: read with its condition. Testing: microseconds of "
+        "CPU for one message and a filter of three conditions, all of which must be tested."
     )
     sizes = bench.pick([2000, 20_000], [20_000, 200_000, 5_000_000])
     found = []
@@ -77,8 +77,15 @@ def run(bench: Bench, section: Section) -> None:
             found.append(at_size(dsn, others, others - before))
     section.table(
         [
-            *("others", "with lanes", "without, first", "without, next", "no match, first"),
-            *("no match, idle", "pgmq", "pgmq, no match", "testing"),
+            "others",
+            "with lanes",
+            "without, first",
+            "without, next",
+            "no match, first",
+            "no match, idle",
+            "pgmq",
+            "pgmq, no match",
+            "testing",
         ],
         [size.row() for size in found],
     )
@@ -88,10 +95,10 @@ def run(bench: Bench, section: Section) -> None:
         "without, later claims": [(size.others, size.next.cpu / 1000) for size in found],
         "pgmq": [(size.others, size.peer.cpu / 1000) for size in found],
     }
-    title = "CPU of a claim by filter, by how many others stand before the matches"
+    title = "CPU of a claim by filter, by the number of other messages before the matches"
     section.plot(title, "other messages", "milliseconds", lines, log="xy")
     flat = max(size.lanes.cpu for size in found) / found[0].lanes.cpu
-    section.at_most("with lanes: dearest : smallest backlog", flat, 1.5)
+    section.at_most("with lanes: worst : smallest backlog", flat, 1.5)
     section.guard(f"a claim with lanes grows {flat:.1f} times with the backlog", flat < 4)
     dearest = max(size.lanes.cpu for size in found) / 1000
     section.at_most("with lanes: CPU of a claim", dearest, 2, "ms")
@@ -110,10 +117,10 @@ def to_recipients(bench: Bench, section: Section) -> None:
     """Claim for one of many recipients, whose messages stand among all others."""
     recipients, messages = bench.pick((2000, 10_000), (1_000_000, 5_000_000))
     section.say(
-        f"Claims for one of {recipients:,} recipients, behind {messages:,} messages. The queue has "
-        "the lane key `msg.recipient`, which is hashed; pgmq reads with its condition. "
-        "Milliseconds of backend CPU / on the clock; publishing: microseconds of backend CPU a "
-        "message, in transactions of 50,000."
+        f"Claims for one of {recipients:,} recipients, behind {messages:,} messages. The queue "
+        "has the hashed lane key `msg.recipient`; pgmq reads with its condition. Milliseconds "
+        "of backend CPU / elapsed. Publishing: microseconds of backend CPU per message, in "
+        "transactions of 50,000."
     )
     with bench.database() as dsn:
         with Session(dsn) as session:
@@ -137,7 +144,10 @@ def to_recipients(bench: Bench, section: Section) -> None:
         ["", "claim, a new filter", "claim", "claim, none left", "publish"],
         [
             [
-                *("pgq", both(median(first[5:])), both(claim), both(median(none))),
+                "pgq",
+                both(median(first[5:])),
+                both(claim),
+                both(median(none)),
                 number(published.cpu / messages),
             ],
             ["pgmq", "", both(peer), "", number(peer_published.cpu / messages)],
@@ -163,10 +173,10 @@ def by_patterns(bench: Bench, section: Section) -> None:
     """Claims whose filter has many patterns of one field."""
     count = bench.pick(1000, 20_000)
     section.say(
-        f"Claims that test {count:,} messages without a match, by the number of patterns in one "
-        "list: microseconds of backend CPU a message, compiling included. The texts have 30 random "
-        "letters. A line ends where a list is refused: patterns that begin anywhere, or ignore "
-        "case, count for more nodes."
+        f"Claims that test {count:,} messages without a match, by the number of patterns in "
+        "one list: microseconds of backend CPU per message, compilation included. The texts "
+        "have 30 random letters. A line ends where the list is refused: patterns without a "
+        "fixed beginning, or that ignore case, count as more nodes."
     )
     kinds: dict[str, Callable[[str], object]] = {
         "values": lambda word: word,
@@ -281,5 +291,6 @@ def read(session: Session, document: Mapping[str, object], queue: str = "deals")
 def drain(session: Session, queue: str) -> None:
     session.execute(
         "select pgq.ack(lease_id) from (select distinct lease_id from pgq.claim(%s, %s, 10000)) c",
-        *(queue, json.dumps(dict(REFUNDS))),
+        queue,
+        json.dumps(dict(REFUNDS)),
     )

@@ -1,4 +1,4 @@
-"""How much the tables grow while messages come and go."""
+"""How much the tables grow while messages are published and consumed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ VISITS = 3
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Bytes that the tables and indexes of ready, leased and scheduled messages have grown for "
-        "each message that was published and consumed in a steady loop, with autovacuum as it "
-        "is by default; apart from the log. The whole table of pgmq is counted, which is its log "
-        "too. Nothing waits for the disk, which changes no table. Autovacuum comes "
-        "once a minute, and what was deleted since then remains until it does; its place is used "
-        f"again. So counting begins when it has been {VISITS} times to all these tables; the last "
-        "columns say what they have grown to by then."
+        "Growth of the tables and indexes of ready, leased and scheduled messages, in bytes "
+        "per message, in a steady loop of publishing and consuming with autovacuum at its "
+        "defaults. The log is not counted. The whole table of pgmq is counted, which is also "
+        "its log. synchronous_commit is off, which changes no table. Autovacuum runs once a "
+        "minute; deleted rows stay until then, and their space is used again. So counting "
+        f"begins when autovacuum has processed all these tables {VISITS} times. The last "
+        "columns are the sizes at that time."
     )
     rows = []
     for publish, claim, small, full in ((1000, 100, 12_000, 1_000_000), (1, 100, 400, 100_000)):
@@ -66,7 +66,8 @@ def warm_up(session: Session, systems: list[System], publish: int, claim: int) -
         if session.value(
             "select bool_and(autovacuum_count >= %s or n_tup_del = 0) and sum(n_tup_del) > 0 "
             "from pg_stat_all_tables where relid = any (%s::regclass[])",
-            *(VISITS, tables),
+            VISITS,
+            tables,
         ):
             return
     raise RuntimeError("autovacuum does not come")

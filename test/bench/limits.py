@@ -1,4 +1,4 @@
-"""Limits and turns: what they cost, whether they hold, and what each tenant gets."""
+"""Limits and turns: their cost, whether they hold, and the share of each tenant."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def run(bench: Bench, section: Section) -> None:
     tenants = bench.pick(20, 100)
     share = bench.pick(60, 300)
     section.say(
-        f"{tenants} tenants, of whom the first has {tenants // 2} times as many messages as the "
-        f"last, published tenant by tenant; {CONSUMERS} consumers that claim {BATCH} at a time and "
-        "acknowledge them with the next claim, without work of their own, until so many messages "
-        f"are done that each tenant's fair share is {share}. Messages per second, the median of "
-        "rounds in which all kinds take turns. From the audit log: the most messages that were "
-        "leased at a time, in all and of one tenant, and the smallest and the largest share of a "
-        "tenant, by its fair share."
+        f"{tenants} tenants, of whom the first has {tenants // 2} times as many messages as "
+        f"the last, published tenant by tenant. {CONSUMERS} consumers claim {BATCH} messages "
+        "at a time, do no work, and acknowledge with the next claim, until each tenant's fair "
+        f"share is {share} messages. Messages per second are the median of rounds in which all "
+        "variants take turns. From the audit log: the most messages that were leased at a "
+        "time, in all and of one tenant, and the smallest and largest share of a tenant, "
+        "relative to its fair share."
     )
     speeds: dict[str, list[float]] = {kind.name: [] for kind in KINDS}
     found: dict[str, list[str]] = {}
@@ -75,8 +75,13 @@ def run(bench: Bench, section: Section) -> None:
             section.guard(f"{kind.name}: throughput is below {LEAST:.0%}", ratio >= LEAST)
     section.table(
         [
-            *("limits", "messages/s", ": without", "most leased", "of a tenant"),
-            *("least share", "largest share"),
+            "limits",
+            "messages/s",
+            ": without",
+            "most leased",
+            "of a tenant",
+            "least share",
+            "largest share",
         ],
         rows,
     )
@@ -95,7 +100,9 @@ def measure(
                 "select count(*) from pgq.publish_batch('jobs',"
                 " array(select to_jsonb(i) from generate_series(1, %s) i),"
                 " array_fill(jsonb_build_object('tenant', %s::text), array[%s]))",
-                *(size, f"t{tenant}", size),
+                size,
+                f"t{tenant}",
+                size,
             )
         session.execute("vacuum analyze")
     wanted = tenants * share

@@ -1,4 +1,4 @@
-"""What waking consumers costs those who publish."""
+"""What notifications cost publishers."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ $do$
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        f"Messages a second of {CLIENTS} connections that publish one by one, each in a "
-        "transaction of its own. Busy: the consumer always finds something. Keeping up: it often "
-        "finds nothing and waits to be woken. Always: somebody is registered all the time and "
-        "every commit has to notify, as without registration it always had to."
+        f"Messages per second of {CLIENTS} connections that publish single messages, each in "
+        "its own transaction. Busy: the consumer always finds a message. Keeping up: it often "
+        "finds none and waits for a notification. Always: a listener is registered all the "
+        "time, so every commit notifies."
     )
     with ExitStack() as stack:
         silent = stack.enter_context(bench.database())
@@ -92,7 +92,7 @@ def worker(dsn: str, consumer: str) -> AbstractContextManager[object]:
     if consumer == "always":
         return nullcontext()
     # A busy one has some work to do with each claim, so that it never runs dry.
-    return Consumer(*(dsn, "busy", 100, lambda _: None), pause=0.1 if consumer == "busy" else 0.0)
+    return Consumer(dsn, "busy", 100, lambda _: None, pause=0.1 if consumer == "busy" else 0.0)
 
 
 def pgbench(bench: Bench, dbname: str) -> float:
@@ -101,8 +101,19 @@ def pgbench(bench: Bench, dbname: str) -> float:
         script.write_text(f"select pgq.publish('busy', '{PAYLOADS[0]}', '{HEADERS}');\n")
         done = subprocess.run(
             [
-                *(bench.server.program("pgbench"), "-n", "-M", "prepared", "-c", str(CLIENTS)),
-                *("-j", "2", "-T", str(bench.pick(1, 10)), "-f", script, dbname),
+                bench.server.program("pgbench"),
+                "-n",
+                "-M",
+                "prepared",
+                "-c",
+                str(CLIENTS),
+                "-j",
+                "2",
+                "-T",
+                str(bench.pick(1, 10)),
+                "-f",
+                script,
+                dbname,
             ],
             env=bench.server.environment(dbname),
             stdin=subprocess.DEVNULL,

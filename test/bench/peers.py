@@ -1,4 +1,4 @@
-"""No-op jobs through the Python client, and through other Python queues on PostgreSQL."""
+"""No-op jobs through the Python client and through other Python queues on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -57,14 +57,15 @@ class Entry:
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Jobs that do nothing, published and consumed by so many at once by one process: "
-        "microseconds of CPU for each job, of the client and of all processes of the server; the "
-        "ratio is to pgq with batches of the same size. pgq is its `Consumer` calling a function; "
-        "by default it finds the size of its claims by itself, and is published to by 1,000. The "
-        "others as their documentation advises for speed: both on uvloop; procrastinate with "
-        "`batch_defer_async`, deleting finished jobs and without listening (its workers fetch "
-        "jobs one by one, 20 at once or, alone, one: the batch is that of publishing), pgqueuer "
-        "with asyncpg, `enqueue` of many, in drain mode, without adding up its log meanwhile."
+        "Jobs that do nothing, published and consumed by one process in batches of this size. "
+        "Microseconds of CPU per job: the client and all server processes. The ratio is to "
+        "pgq with the same batch size. pgq is its `Consumer` with a function as handler. By "
+        "default its batch size adapts, and messages are published by 1,000. The others are "
+        "set up for speed as their documentation advises. Both run on uvloop. procrastinate "
+        "uses `batch_defer_async`, deletes finished jobs and does not listen; its workers "
+        'fetch single jobs, 20 at a time ("alone": one at a time), so its batch size is that '
+        "of publishing. pgqueuer uses asyncpg, `enqueue` of many jobs and drain mode, without "
+        "aggregating its log meanwhile."
     )
     entries = {entry.name: entry for entry in ENTRIES}
     counts = {name: bench.pick(entry.small, entry.full) for name, entry in entries.items()}

@@ -1,4 +1,4 @@
-"""What the functions of pgmq cost when pgq serves them, beside pgmq itself."""
+"""What pgmq's functions cost when pgq_pgmq serves them, beside pgmq."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Served(Pgmq):
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Backend CPU in microseconds and WAL in bytes for one message of 200 bytes, sent, read and "
-        "deleted by so many at once with the same statements, all as in [cost](#cost): by pgmq, "
-        "and by the extension pgq_pgmq, which serves pgmq's schema from queues of pgq. Each has "
-        "a database of its own, so their rounds do not alternate."
+        "Backend CPU in microseconds and WAL in bytes for one message of 200 bytes, sent, "
+        "read and deleted in batches of this size by the same statements, as in "
+        "[cost](#cost): by pgmq, and by the extension pgq_pgmq, which serves pgmq's schema "
+        "from queues of pgq. Each has its own database, so their rounds do not alternate."
     )
     rows = []
     for case in CASES:
@@ -48,8 +48,13 @@ def run(bench: Bench, section: Section) -> None:
             ratio = (send.cpu + end.cpu) / (peer[0].cpu + peer[1].cpu)
             rows.append(
                 [
-                    *(f"{case.claim:,}", name, number(send.cpu), number(end.cpu)),
-                    *(number(ratio), number(send.wal), number(end.wal)),
+                    f"{case.claim:,}",
+                    name,
+                    number(send.cpu),
+                    number(end.cpu),
+                    number(ratio),
+                    number(send.wal),
+                    number(end.wal),
                 ]
             )
     section.table(

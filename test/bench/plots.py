@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
@@ -36,36 +38,41 @@ class Plot:
     series: dict[str, list[tuple[float, float]]]
 
 
-def draw(plot: Plot, file: Path) -> None:
-    """Draw the plot into a file."""
+def draw(plots: Sequence[Plot], file: Path) -> None:
+    """Draw the plots side by side into a file."""
     with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(7, 3.6), layout="constrained")
-        axes = figure.add_subplot()
-        for position, (name, points) in enumerate(plot.series.items()):
-            axes.plot(
-                [point[0] for point in points],
-                [point[1] for point in points],
-                color=COLOURS[position % len(COLOURS)],
-                marker=MARKERS[position % len(MARKERS)] if len(points) <= CURVE else "",
-                markersize=5,
-                linewidth=1.5,
-                label=name,
-            )
-        if "x" in plot.log:
-            axes.set_xscale("log")
-        if "y" in plot.log:
-            axes.set_yscale("log")
-        else:
-            axes.set_ylim(bottom=0)
-        axes.xaxis.set_major_formatter(FuncFormatter(_tick))
-        axes.yaxis.set_major_formatter(FuncFormatter(_tick))
-        axes.set_title(plot.title, loc="left", fontsize=10)
-        axes.set_xlabel(plot.x)
-        axes.set_ylabel(plot.y)
-        axes.grid(alpha=0.25)
-        if len(plot.series) > 1:
-            axes.legend(frameon=False, fontsize=8)
+        figure = Figure(figsize=(7 if len(plots) == 1 else 5 * len(plots), 3.6))
+        figure.set_layout_engine("constrained")
+        for axes, plot in zip(figure.subplots(1, len(plots), squeeze=False)[0], plots, strict=True):
+            _draw_lines(axes, plot)
         figure.savefig(file, format="svg", metadata={"Date": None}, facecolor="white")
+
+
+def _draw_lines(axes: Axes, plot: Plot) -> None:
+    for position, (name, points) in enumerate(plot.series.items()):
+        axes.plot(
+            [point[0] for point in points],
+            [point[1] for point in points],
+            color=COLOURS[position % len(COLOURS)],
+            marker=MARKERS[position % len(MARKERS)] if len(points) <= CURVE else "",
+            markersize=5,
+            linewidth=1.5,
+            label=name,
+        )
+    if "x" in plot.log:
+        axes.set_xscale("log")
+    if "y" in plot.log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(_tick))
+    axes.yaxis.set_major_formatter(FuncFormatter(_tick))
+    axes.set_title(plot.title, loc="left", fontsize=10)
+    axes.set_xlabel(plot.x)
+    axes.set_ylabel(plot.y)
+    axes.grid(alpha=0.25)
+    if len(plot.series) > 1:
+        axes.legend(frameon=False, fontsize=8)
 
 
 def _tick(value: float, position: int | None) -> str:

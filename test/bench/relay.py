@@ -1,4 +1,4 @@
-"""A relay to Redis Streams, and a bare loop that claims and adds in pipelines."""
+"""A relay to Redis Streams, beside a bare loop that claims and adds in pipelines."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Pace:
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        f"Messages of a queue added to a stream of a Redis server on the same machine, by {BATCH}: "
-        "client CPU and time in microseconds a message. The bare loop claims, adds in a pipeline "
-        "and acknowledges; what it has added when it is killed it adds again. The relay is to have "
-        "70 % of its rate."
+        "Messages of a queue are added to a stream of a Redis server on the same machine, by "
+        f"{BATCH}. Client CPU and elapsed time in microseconds per message. The bare loop "
+        "claims, adds in a pipeline and acknowledges; after a kill it adds messages again. "
+        "The target for the relay is 70 % of its rate."
     )
     count = bench.pick(5000, 50_000)
     with TemporaryDirectory() as place, RedisServer(Path(place), durable=False) as server:

@@ -1,4 +1,4 @@
-"""The findings as Markdown, with the targets and whether they were met."""
+"""The report: measurements as Markdown, with targets and whether they are met."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bench.plots import Plot, draw
 #: Where the plots are, seen from the report.
 PLOTS = "benchmark"
 INTRODUCTION = (
-    "Written by `make bench`; nothing in it is written by hand. Figures are CPU wherever that is "
-    "possible, contestants take turns in the same run on the same server, and of several rounds "
-    "the median is shown. A target that is not met is listed as such."
+    "`make bench` writes this report; nothing in it is written by hand. Figures are CPU time "
+    "wherever that is possible. The systems take turns in the same run on the same server, and the "
+    "median of several rounds is shown. The table of targets lists those that are not met, too."
 )
 
 #: The figures at the top: section, pattern of the target, and what the figure says.
@@ -28,7 +28,7 @@ FIGURES = (
     ),
     (
         "backlog",
-        r"in sets: claim of 100, dearest : .*",
+        r"in sets: claim of 100, worst : .*",
         "CPU of a claim, largest : smallest backlog",
     ),
     (
@@ -43,8 +43,8 @@ FIGURES = (
     ),
     ("wakeup", r"wake-up: p50", "wake-up of an idle consumer, median"),
 )
-#: The section whose first plot is at the top.
-CHART = "filters"
+#: The sections whose first plots are the picture at the top.
+PICTURED = ("snapshot", "backlog")
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,9 @@ def write(file: Path, sections: Sequence[Section], preface: str = "") -> None:
         old.unlink()
     for section in sections:
         for position, plot in enumerate(section.plots, 1):
-            draw(plot, plots / f"{section.name}-{position}.svg")
+            draw([plot], plots / f"{section.name}-{position}.svg")
+    if pictured := _pictured(sections):
+        draw(pictured, plots / "summary.svg")
     file.write_text(whole(sections, preface), encoding="utf-8")
 
 
@@ -204,10 +206,14 @@ def _summary(sections: Sequence[Section]) -> list[str]:
     rows = [f"| {text} | {value} | [{name}](#{name}) |" for name, text, value in found]
     lines = ["| figure | measured | section |", "| --- | ---: | --- |", *rows, ""] if rows else []
     lines += [f"{met} of {len(targets)} [targets](#targets) are met.", ""]
-    for section in sections:
-        if section.name == CHART and section.plots:
-            lines += [f"![{section.plots[0].title}]({PLOTS}/{CHART}-1.svg)", ""]
+    if pictured := _pictured(sections):
+        lines += [f"![{'; '.join(plot.title for plot in pictured)}]({PLOTS}/summary.svg)", ""]
     return lines
+
+
+def _pictured(sections: Sequence[Section]) -> list[Plot]:
+    measured = {section.name: section for section in sections if section.plots}
+    return [measured[name].plots[0] for name in PICTURED if name in measured]
 
 
 def _environment(sections: Sequence[Section]) -> list[str]:
@@ -220,7 +226,7 @@ def _environment(sections: Sequence[Section]) -> list[str]:
             lines += ["", f"[{section.name}](#{section.name}) was measured with {words}."]
     commits = {section.commit for section in sections}
     if len(commits) > 1:
-        lines += ["", "The sections are of several runs; each says of which."]
+        lines += ["", "The sections are from several runs; each section names its run."]
     return lines
 
 

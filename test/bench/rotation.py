@@ -1,4 +1,4 @@
-"""The slowest claim of a small queue while the log of a large one rotates, or is dumped."""
+"""The slowest claim of a small queue while the log of a large queue is rotated or dumped."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def run(bench: Bench, section: Section) -> None:
     count = bench.pick(5_000, 500_000)
     live = bench.pick(1_000, 100_000)
     section.say(
-        f"A log of {count:,} messages of {BODY:,} bytes, of which {live:,} are not done, is "
-        "carried forward and truncated by `pgq.maintain()`; then pg_dump reads it. Meanwhile one "
-        "worker publishes to a small queue, claims and acknowledges, as fast as it can: the time "
-        "of a claim on the clock, in milliseconds."
+        f"`pgq.maintain()` rotates a log of {count:,} messages of {BODY:,} bytes: it copies "
+        f"{live:,} unfinished messages forward and truncates the rest. Then pg_dump reads the "
+        "log. Meanwhile one worker publishes to a small queue, claims and acknowledges as "
+        "fast as it can. Elapsed time of a claim in milliseconds."
     )
     rows = []
     with bench.database() as dsn:

@@ -1,12 +1,12 @@
 """Measure pgq, side by side with others, and write the report.
 
 python test/bench/run.py                              everything, into extension/benchmark.md
-python test/bench/run.py --only cost --only filters   some of it anew, into .cache/bench
-python test/bench/run.py --scale small                everything, in some minutes, less exactly
+python test/bench/run.py --only cost --only filters   these sections, into .cache/bench
+python test/bench/run.py --scale small                everything, in minutes, less exactly
 
-What is measured is kept in .cache/bench, section by section, and a report has the newest of each.
-Only a run of everything at full scale writes the report of the repository, or --publish. It says
-for each section when and at which commit it was measured, and which ones are missing.
+Each section is stored in .cache/bench, and a report contains the newest of each. Only a complete
+run at full scale, or --publish, writes the report of the repository. The report names the time and
+the commit of each section, and the missing sections.
 """
 
 from __future__ import annotations
@@ -27,31 +27,27 @@ from harness.paths import CACHE, ROOT
 
 # In the order of the report.
 MODULES = (
-    *(
-        "cost",
-        "batches",
-        "pgmq_served",
-        "single",
-        "skytools",
-        "peers",
-        "client",
-        "backlog",
-        "filters",
-        "limits",
-        "rotation",
-    ),
-    *(
-        "stages",
-        "place",
-        "snapshot",
-        "connections",
-        "wakeup",
-        "notify",
-        "fanout",
-        "growth",
-        "soak",
-        "relay",
-    ),
+    "cost",
+    "batches",
+    "pgmq_served",
+    "single",
+    "skytools",
+    "peers",
+    "client",
+    "backlog",
+    "filters",
+    "limits",
+    "rotation",
+    "stages",
+    "place",
+    "snapshot",
+    "connections",
+    "wakeup",
+    "notify",
+    "fanout",
+    "growth",
+    "soak",
+    "relay",
     "spark",
 )
 PUBLISHED = ROOT / "extension" / "benchmark.md"
@@ -66,7 +62,9 @@ def main() -> int:
         "--publish", action="store_true", help=f"write {PUBLISHED.relative_to(ROOT)} in any case"
     )
     parser.add_argument(
-        "--report", action="store_true", help="measure nothing: write the report anew"
+        "--report",
+        action="store_true",
+        help="measure nothing: write the report",
     )
     options = parser.parse_args()
     if options.publish and options.scale != "full":

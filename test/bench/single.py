@@ -1,4 +1,4 @@
-"""Single operations in milliseconds, beside what SmartMessage's document expects of a database."""
+"""Single operations in milliseconds, beside the figures that SmartMessage's document expects."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def run(bench: Bench, section: Section) -> None:
     messages = bench.pick(20_000, 500_000)
     times = bench.pick(40, 300)
     section.say(
-        "Each call is a transaction of its own, durable if it writes, over a socket: milliseconds "
-        "on the clock (median, and what 95 % stay below) and of backend CPU, beside what the "
-        f"document expects. The large queue has {messages:,} messages of ten priorities, for "
-        f"{PEOPLE} recipients in turn; a tenth of them have the amount that the filter wants."
+        "Each call is one transaction over a socket, durable if it writes. The columns are "
+        "elapsed milliseconds (median and 95th percentile) and backend CPU, beside the figure "
+        f"that the document expects. The large queue has {messages:,} messages of ten "
+        f"priorities for {PEOPLE} recipients in turn. The filter matches a tenth of them."
     )
     with bench.database() as dsn, Session(dsn) as session:
         session.execute("select pgq.create_queue('small')")
@@ -48,7 +48,8 @@ def run(bench: Bench, section: Section) -> None:
             " select 'large', i * 7 %% 10, jsonb_build_object('to', 'entity ' || i %% %s::int),"
             " jsonb_build_object('order', jsonb_build_object('amount', i * 13 %% 1000))"
             " from generate_series(1, %s) i",
-            *(PEOPLE, messages),
+            PEOPLE,
+            messages,
         )
         session.execute("vacuum analyze pgq.message, pgq.ready")
         rows = []
@@ -61,8 +62,11 @@ def run(bench: Bench, section: Section) -> None:
             cpu = statistics.median(usage.cpu for usage in found) / 1000
             rows.append(
                 [
-                    *(operation.what, operation.expected, number(middle)),
-                    *(number(percentile(clock, 95)), number(cpu)),
+                    operation.what,
+                    operation.expected,
+                    number(middle),
+                    number(percentile(clock, 95)),
+                    number(cpu),
                 ]
             )
             section.at_most(operation.what, middle, operation.most, "ms")
@@ -70,13 +74,16 @@ def run(bench: Bench, section: Section) -> None:
         section.table(["", "expected", "median", "95 %", "CPU"], rows)
         one, _, many, *_ = medians
         gain = one / many * BATCH
-        section.say(f"A message of a batch is published {number(gain)} times faster than alone.")
+        section.say(
+            f"Publishing a message in a batch is {number(gain)} times faster than publishing it "
+            "alone."
+        )
         section.at_least(f"publish {BATCH} at once : one by one", gain, 10)
         known, new = compiled(session, times)
         section.say(
             "A filter is compiled once. A claim that finds nothing, with a filter of three "
-            f"conditions that was never seen before, takes {number(new)} us of CPU, and with one "
-            f"that was {number(known)} us: {number(new / known)} times less."
+            f"conditions, takes {number(new)} us of CPU if the filter is new and {number(known)} "
+            f"us if it is known: {number(new / known)} times less."
         )
         section.guard("a filter that is known is cheaper than a new one", known < new)
 
@@ -93,26 +100,38 @@ def operations(session: Session) -> list[Operation]:
 
     return [
         Operation(
-            *("publish one message", "1 to 2", 2, "select pgq.publish('small', %s, %s)"),
+            "publish one message",
+            "1 to 2",
+            2,
+            "select pgq.publish('small', %s, %s)",
             lambda _: (PAYLOADS[0], HEADERS),
         ),
         Operation("claim one message", "0.5 to 1", 1, "select * from pgq.claim('plain')"),
         Operation(
-            *(f"publish {BATCH} at once", "10 to 20", 20),
+            f"publish {BATCH} at once",
+            "10 to 20",
+            20,
             "select pgq.publish_batch('small', %s::jsonb[], %s::jsonb[])",
             lambda _: batch,
         ),
         Operation(f"acknowledge {BATCH} at once", "5 to 10", 10, "select pgq.ack(%s)", lease),
         Operation(
-            *("claim one for a recipient, a lane key, of a large queue", "below 1", 1),
-            *("select * from pgq.claim('large', %s)", recipient),
+            "claim one for a recipient, a lane key, of a large queue",
+            "below 1",
+            1,
+            "select * from pgq.claim('large', %s)",
+            recipient,
         ),
         Operation(
-            *("claim one by priority, of a large queue", "1 to 2", 2),
+            "claim one by priority, of a large queue",
+            "1 to 2",
+            2,
             "select * from pgq.claim('large')",
         ),
         Operation(
-            *("claim one by a filter on the payload, of a large queue", "2 to 5", 5),
+            "claim one by a filter on the payload, of a large queue",
+            "2 to 5",
+            5,
             "select * from pgq.claim('plain', %s)",
             lambda _: ('{"payload.order.amount": {"$gte": 900}}',),
         ),

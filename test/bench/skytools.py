@@ -1,4 +1,4 @@
-"""What a message costs in PgQ of Skytools, by the size of the batches."""
+"""What one message costs in Skytools PgQ, by batch size."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Skytools:
 def run(bench: Bench, section: Section) -> None:
     section.say(
         "The measurement of [batches](#batches) on Debian's PostgreSQL 15, for which PgQ is "
-        "packaged: two servers of the same programs and settings, one with pgq and one with PgQ. "
-        "PgQ hands out whole batches between two ticks to each consumer, in order: it has no "
-        "claims of single messages, no leases, filters or priorities. Its ticker is called once "
-        "for each batch that is published, and its CPU is part of consuming. Neither side's "
-        "rotation of tables is in the figures."
+        "packaged: two servers with the same binaries and settings, one with pgq and one with "
+        "PgQ. PgQ delivers to each consumer, in order, whole batches between two ticks. It "
+        "has no claims of single messages, no leases, filters or priorities. Its ticker is "
+        "called once for each published batch, and the ticker's CPU is counted as consuming. "
+        "The rotation of tables is not counted on either side."
     )
     rows = []
     lines: dict[str, list[tuple[float, float]]] = {"pgq": [], "PgQ": []}
@@ -79,7 +79,12 @@ def run(bench: Bench, section: Section) -> None:
                 rows.append([f"{case.claim:,}", name, *cells[:2], ratio, *cells[2:]])
     section.table(
         [
-            *("batch", "system", "publish CPU", "consume CPU", "both : pgq", "publish WAL"),
+            "batch",
+            "system",
+            "publish CPU",
+            "consume CPU",
+            "both : pgq",
+            "publish WAL",
             "consume WAL",
         ],
         rows,

@@ -1,4 +1,4 @@
-"""What the disk and the log of the server see in a long run, while eras turn."""
+"""What a long run does to the disk and to the log, while eras rotate."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def run(bench: Bench, section: Section) -> None:
     retention = max(0.5, seconds / 12)
     rate = bench.pick(1000, 2000)
     section.say(
-        f"For {number(seconds)} s about {rate:,} messages of 200 bytes a second are published "
-        f"and consumed by {BATCH}, while `pgq.maintain()` is called all the time. The queue keeps "
-        f"its messages for {number(retention)} s, so that eras turn. Nothing is deleted row by "
-        "row, and nothing is vacuumed by hand: autovacuum does what it does by default."
+        f"For {number(seconds)} s about {rate:,} messages of 200 bytes per second are "
+        f"published and consumed by {BATCH}, while `pgq.maintain()` runs continuously. The "
+        f"retention of the queue is {number(retention)} s, so that eras rotate. No row is "
+        "deleted from the log, and VACUUM is not called: autovacuum runs at its defaults."
     )
     with bench.database() as dsn:
         samples, published, consumed = soak(dsn, seconds, retention, rate)

@@ -1,4 +1,4 @@
-"""Spark against plain JDBC and COPY, in messages a second."""
+"""Spark beside plain JDBC and COPY, in messages per second."""
 
 from __future__ import annotations
 
@@ -319,12 +319,12 @@ class Job:
 def run(bench: Bench, section: Section) -> None:
     messages, runs, warm = bench.pick((20_000, 1, 1), (1_000_000, 5, 5))
     section.say(
-        f"{messages:,} messages of about 200 bytes, Spark with two cores, its sources in two "
-        "partitions, on a server of its own with 1 GB of shared buffers: messages a second. Both "
-        f"sides take turns, and the medians of {runs} runs count, after {warm} that warm the JVM. "
-        "Work is the ratio of what both took of the processors (Spark, its Python processes "
-        "and the server). Reading goes to Spark's sink noop; nothing is claimed, acknowledged or "
-        "checked on the plain side."
+        f"{messages:,} messages of about 200 bytes, in messages per second. Spark has two "
+        "cores and two partitions per source, and its own server with 1 GB of shared buffers. "
+        f"Both sides take turns, and the figures are medians of {runs} runs, after {warm} runs "
+        'that warm up the JVM. "Work" is the ratio of the CPU of both sides (Spark, its '
+        "Python processes and the server). Reading goes to Spark's noop sink. The plain side "
+        "claims, acknowledges and checks nothing."
     )
     with embedded.start(extension_dir=ROOT, settings=SETTINGS) as server:
         job = Job(server, messages, runs, warm)
@@ -342,8 +342,9 @@ def run(bench: Bench, section: Section) -> None:
     own = job.fixed * -(-messages // BATCH)
     without = messages / max(messages / ours - own, 1e-9) / plain
     section.say(
-        "Of a stream the batches count. To start one takes Spark and its Python processes "
-        f"{statistics.median(job.starts):.1f} s more, once; and {job.fixed * 1000:.0f} ms of each "
-        "batch are Spark's own, measured with its source rate-micro-batch, which reads nothing. "
-        f"Without these the ratio of the stream is {without:.2f}."
+        "For a stream, only its batches are counted. Starting it takes Spark and its Python "
+        f"processes {statistics.median(job.starts):.1f} s more, once. Of each batch "
+        f"{job.fixed * 1000:.0f} ms are Spark's own, measured with its source "
+        "rate-micro-batch, which reads nothing. Without this time the ratio of the stream is "
+        f"{without:.2f}."
     )

@@ -1,4 +1,4 @@
-"""A filter in the database, with and without lanes, and one in the worker, by how much matches."""
+"""A filter in the database, with and without lanes, and in the worker, by match rate."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Pass:
 def run(bench: Bench, section: Section) -> None:
     messages = bench.pick(2000, 50_000)
     section.say(
-        f"A queue of {messages:,} messages, some of which are wanted: claimed by {N}, the wanted "
-        "ones acknowledged. In the worker: all are claimed, and those that are not wanted given "
-        "back for later. Messages and kilobytes of payload that were fetched; microseconds of CPU "
-        "of the backend and of the client, and on the clock, for each message that was wanted."
+        f"A queue of {messages:,} messages, some of which the worker wants: claimed by {N}, "
+        "the wanted ones acknowledged. In the worker: all messages are claimed, and the "
+        "others are released for later. Fetched: messages and kilobytes of payload. Per "
+        "wanted message: microseconds of backend CPU, of client CPU, and elapsed."
     )
     rows = []
     cheaper: dict[str, int] = {}
@@ -83,7 +83,8 @@ def once(session: Session, way: str, messages: int, rate: int) -> Pass:
         "insert into pgq.message (topic, headers, payload) select 'stage',"
         " jsonb_build_object('bucket', i * 37 %% 100), to_jsonb(repeat('x', %s))"
         " from generate_series(1, %s) i",
-        *(PAYLOAD_BYTES - 2, messages),
+        PAYLOAD_BYTES - 2,
+        messages,
     )
     session.execute("analyze pgq.message, pgq.ready")
     client = pgq.Client(session.conn)

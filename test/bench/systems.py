@@ -57,7 +57,9 @@ class Pgq:
         for _ in range(count // batch):
             session.execute(
                 "select pgq.publish_batch(%s, %s::jsonb[], %s::jsonb[])",
-                *(self.queue, PAYLOADS[:batch], [HEADERS] * batch),
+                self.queue,
+                PAYLOADS[:batch],
+                [HEADERS] * batch,
             )
 
     def consume(self, session: Session, count: int, batch: int) -> None:
@@ -109,13 +111,17 @@ class Pgmq:
             for number in range(count):
                 session.execute(
                     "select pgmq.send(%s, %s::jsonb, %s::jsonb)",
-                    *(self.queue, PAYLOADS[number % 1000], HEADERS),
+                    self.queue,
+                    PAYLOADS[number % 1000],
+                    HEADERS,
                 )
             return
         for _ in range(count // batch):
             session.execute(
                 "select pgmq.send_batch(%s, %s::jsonb[], %s::jsonb[])",
-                *(self.queue, PAYLOADS[:batch], [HEADERS] * batch),
+                self.queue,
+                PAYLOADS[:batch],
+                [HEADERS] * batch,
             )
 
     def consume(self, session: Session, count: int, batch: int) -> None:

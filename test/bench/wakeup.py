@@ -1,4 +1,4 @@
-"""How soon an idle consumer has a message."""
+"""How soon an idle consumer gets a message."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from bench.waiting import Consumer
 def run(bench: Bench, section: Section) -> None:
     section.say(
         "Milliseconds from the commit of a single message, as its publisher sees it, until an "
-        "idle consumer has claimed it; of several runs the median. Waiting: the consumer has "
-        "registered and is notified. Polling: it asks again after a fixed time."
+        "idle consumer has claimed it; the median of several runs. Waiting: the consumer has "
+        "registered and is notified. Polling: the consumer claims again after a fixed time."
     )
     rows = []
     with bench.database() as dsn, Session(dsn) as session:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bench import cluster
-from bench.report import FIGURES, Section, figures, write
+from bench.report import FIGURES, PLOTS, Section, figures, write
 from bench.run import PUBLISHED, destinations, measure
 from harness.paths import CACHE
 from harness.report import Report
 
 # What is guarded, apart from comparisons that need other clients. CPU alone is looked at, so
 # nothing has to wait for the disk.
-GUARDED = ("cost", "batches", "backlog", "filters", "client", "soak")
+GUARDED = ("cost", "batches", "backlog", "filters", "snapshot", "client", "soak")
+# The picture at the top has both panels, and pgmq in each.
+PICTURE = ("Claims while a transaction holds a snapshot", "CPU of a claim of 100 behind a backlog")
+PICTURE += ("pgmq, published by 1,000", ">pgmq<")
 
 
 def run(report: Report) -> None:
@@ -26,6 +29,9 @@ def run(report: Report) -> None:
     report.check("the figures at the top", f"no target for {missing}" if missing else "")
     place = CACHE / "bench" / "guards"
     write(place / "report.md", sections)
+    picture = (place / PLOTS / "summary.svg").read_text(encoding="utf-8")
+    missing = {text for text in PICTURE if text not in picture}
+    report.check("the picture at the top", f"it lacks {missing}" if missing else "")
     for section in sections:
         file = place / f"{section.name}.json"
         section.save(file)

@@ -15,22 +15,62 @@ from harness.paths import CACHE, fetching
 
 # What postgres of Debian links to and a small machine may not have.
 SERVER_PACKAGES = (
-    *("postgresql-{major}", "postgresql-client-{major}", "libpq5", "libldap-2.5-0", "libsasl2-2"),
-    *("libxml2", "libicu72", "liblz4-1", "libgssapi-krb5-2", "libkrb5-3", "libk5crypto3"),
-    *("libkrb5support0", "libkeyutils1", "libcom-err2"),
+    "postgresql-{major}",
+    "postgresql-client-{major}",
+    "libpq5",
+    "libldap-2.5-0",
+    "libsasl2-2",
+    "libxml2",
+    "libicu72",
+    "liblz4-1",
+    "libgssapi-krb5-2",
+    "libkrb5-3",
+    "libk5crypto3",
+    "libkrb5support0",
+    "libkeyutils1",
+    "libcom-err2",
 )
 
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # A PostgreSQL that is not released yet, and newer libraries than a stable system has.
 EXPERIMENTAL_PACKAGES = (
-    *("postgresql-{major}", "postgresql-client-{major}", "libpq5/experimental", "libc6"),
-    *("libgcc-s1", "libstdc++6", "libicu78", "libssl3t64", "libxml2-16", "libxslt1.1", "libldap2"),
-    *("libsasl2-2", "liblz4-1", "libzstd1", "zlib1g", "liblzma5", "libnuma1", "liburing2"),
-    *("libuuid1", "libpam0g", "libaudit1", "libcap-ng0", "libcap2", "libselinux1", "libpcre2-8-0"),
-    *("libsystemd0", "libgcrypt20", "libgpg-error0", "libgssapi-krb5-2", "libkrb5-3"),
-    *("libkrb5support0", "libk5crypto3", "libcom-err2", "libkeyutils1", "libreadline8t64"),
-    *("libtinfo6",),
+    "postgresql-{major}",
+    "postgresql-client-{major}",
+    "libpq5/experimental",
+    "libc6",
+    "libgcc-s1",
+    "libstdc++6",
+    "libicu78",
+    "libssl3t64",
+    "libxml2-16",
+    "libxslt1.1",
+    "libldap2",
+    "libsasl2-2",
+    "liblz4-1",
+    "libzstd1",
+    "zlib1g",
+    "liblzma5",
+    "libnuma1",
+    "liburing2",
+    "libuuid1",
+    "libpam0g",
+    "libaudit1",
+    "libcap-ng0",
+    "libcap2",
+    "libselinux1",
+    "libpcre2-8-0",
+    "libsystemd0",
+    "libgcrypt20",
+    "libgpg-error0",
+    "libgssapi-krb5-2",
+    "libkrb5-3",
+    "libkrb5support0",
+    "libk5crypto3",
+    "libcom-err2",
+    "libkeyutils1",
+    "libreadline8t64",
+    "libtinfo6",
 )
 # Starts a program by the loader, and with the libraries, that have been unpacked with it.
 LAUNCHER = """#!/bin/sh
@@ -179,8 +219,14 @@ def _download_experimental(packages: Sequence[str], target: Path, options: list[
         )
     )
     own = [
-        *("-o", "Dir::Etc::sourcelist=/dev/null", "-o", f"Dir::Etc::sourceparts={place}/sources"),
-        *("-o", f"Dir::State::lists={place}/lists", "-o", f"Dir::Cache={place}"),
+        "-o",
+        "Dir::Etc::sourcelist=/dev/null",
+        "-o",
+        f"Dir::Etc::sourceparts={place}/sources",
+        "-o",
+        f"Dir::State::lists={place}/lists",
+        "-o",
+        f"Dir::Cache={place}",
     ]
     _run(["apt-get", "-q", *own, "update"], target)
     _download_these(packages, target, own)

@@ -45,8 +45,16 @@ class RedisServer:
         log = ["--appendonly", "yes", "--appendfsync", "always"] if self._durable else []
         self._process = subprocess.Popen(
             [
-                *(str(program), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""),
-                *("--dir", str(self._directory), *log),
+                str(program),
+                "--port",
+                str(self.port),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--dir",
+                str(self._directory),
+                *log,
             ],
             env=environment,
             stdout=subprocess.DEVNULL,

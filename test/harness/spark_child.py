@@ -108,7 +108,8 @@ def write_sums(rows: DataFrame, batch: int) -> None:
     thousands = rows.where(n % 1000 == 0).select("value")
     die_at("begun", batch)
     pgq.spark.commit(
-        *(sums, batch),
+        sums,
+        batch,
         table="total",
         mode="upsert",
         update=add,

@@ -72,8 +72,13 @@ def prove(server: Server, tools: Path, number: int, file: Path) -> tuple[Path, s
     try:
         done = subprocess.run(
             [
-                *("perl", f"-I{tools}/usr/share/perl5", tools / "usr/bin/pg_prove"),
-                *("--verbose", "--psql-bin", server.program("psql"), file),
+                "perl",
+                f"-I{tools}/usr/share/perl5",
+                tools / "usr/bin/pg_prove",
+                "--verbose",
+                "--psql-bin",
+                server.program("psql"),
+                file,
             ],
             env=server.environment(database),
             stdin=subprocess.DEVNULL,
