@@ -3,6 +3,22 @@
 -- CREATE EXTENSION pgq runs this. On a server where no extension files can be installed, run it
 -- with any client: psql -f, or as one statement from a program; run it again to upgrade. It is a
 -- single statement, so that it either succeeds or changes nothing.
+--
+-- How it works. A message is one immutable row of pgq.message, the log. The state of messages is
+-- stored beside the log as sets of message ids: pgq.ready has the sets that can be claimed,
+-- pgq.scheduled those that are due later, pgq.lease those that consumers hold.
+--
+-- publish (or any INSERT into pgq.message) writes the message and adds its id to a ready row of
+-- every queue that receives its topic. claim deletes ready rows and inserts a lease; lease_id is
+-- the token for ack, nack, bury, release and extend. ack deletes the lease. nack, or an expired
+-- lease, moves the ids back to ready or scheduled; after max_attempts the message becomes a row of
+-- pgq.dead_letter, and replay puts it back.
+--
+-- maintain() rotates the log: it copies unfinished messages forward and truncates the oldest of
+-- three partitions. Nothing is deleted from the log row by row. Claims do the urgent maintenance,
+-- so that no daemon is needed.
+--
+-- Functions whose names begin with _ are private. Each file of sql/ begins with its name.
 do $pgq_install$
 declare
     v_search_path text := pg_catalog.current_setting('search_path');
@@ -1327,7 +1343,7 @@ comment on column pgq.schedule.cron is 'Five fields: minute, hour, day, month, w
 comment on column pgq.schedule.every is 'Or: the time between two runs, counted from started_at.';
 comment on column pgq.schedule.time_zone is 'The zone of cron, and of the days of every.';
 comment on column pgq.schedule.missed is
-    'Runs that were not carried out in time: skip them, run one for all of them, or all.';
+    'Missed runs: skip them, run one for all of them, or run all.';
 comment on column pgq.schedule.role is
     'The role with whose rights the messages are published; null: the owner.';
 comment on column pgq.schedule.started_at is 'Runs are counted from this time.';
@@ -1452,7 +1468,7 @@ create type pgq._finding as (
     detail   text,
     cure     text            -- a statement that fixes it, if there is one
 );
-comment on type pgq._finding is 'A problem that an operator should look at.';
+comment on type pgq._finding is 'A problem that needs an operator.';
 revoke all on type pgq._finding from public;
 $pgq_script$;
         execute $pgq_script$
@@ -2906,7 +2922,7 @@ begin
     if v_time and operator not in ('$eq', '$ne', '$in', '$nin', '$gt', '$gte', '$lt', '$lte',
             '$between', '$exists', '$isNull') then
         perform pgq._filter_error('timestamps cannot be tested with ' || left(operator, 64), at,
-            'Timestamps know $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $between, $exists and '
+            'Timestamps support $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $between, $exists and '
             '$isNull.');
     end if;
     case operator
@@ -4845,7 +4861,7 @@ begin
     if not found then
         raise exception 'queue "%" does not exist', coalesce(_queue.name, '<null>')
             using errcode = 'QU001',
-                  hint = 'Create it with pgq.create_queue(name) or pgq.subscribe(name, pattern).';
+                  hint = 'Create it with pgq.create_queue(queue) or pgq.subscribe(queue, pattern).';
     end if;
     return v_queue;
 end
@@ -6762,7 +6778,7 @@ $pgq_script$;
 
 -- Changes the given parts of a policy and keeps those that are null.
 create or replace function pgq.alter_queue(
-    name text,
+    queue text,
     lane_keys text[] default null,
     lease interval default null,
     max_attempts int default null,
@@ -6791,7 +6807,7 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', alter_queue.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', alter_queue.queue);
     v_before pgq.queue;
     v_limits pgq.queue_limit;
 begin
@@ -6869,13 +6885,13 @@ $pgq_script$;
 
 -- Gives a subscription another filter; the next publish uses it.
 create or replace function pgq.alter_subscription(
-    subscriber text, pattern text, filter jsonb, caller pgq.caller default current_user
+    queue text, pattern text, filter jsonb, caller pgq.caller default current_user
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', subscriber);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', alter_subscription.queue);
     v_filter pgq.filter;
     v_binding pgq.binding;
 begin
@@ -6890,9 +6906,9 @@ begin
     where b.queue_id = v_queue.queue_id and b.pattern = alter_subscription.pattern
     returning b.* into v_binding;
     if not found then
-        raise exception '"%" is not subscribed to "%"', subscriber, pattern
+        raise exception '"%" is not subscribed to "%"', alter_subscription.queue, pattern
             using errcode = 'undefined_object',
-                  hint = 'Subscribe it with pgq.subscribe(subscriber, pattern, filter).';
+                  hint = 'Subscribe it with pgq.subscribe(queue, pattern, filter).';
     end if;
     perform pgq._set_anchors(v_binding);
     perform pgq._rerouted(caller);
@@ -7132,7 +7148,7 @@ $pgq_script$;
 
 -- Creates a queue that receives the topic of its name; false if it exists with this policy.
 create or replace function pgq.create_queue(
-    name text,
+    queue text,
     lane_keys text[] default null,
     lease interval default '30 s',
     max_attempts int default 3,
@@ -7164,7 +7180,7 @@ declare
     v_present pgq.queue;
     v_limits pgq.queue_limit;
 begin
-    perform pgq._check_topic(create_queue.name);
+    perform pgq._check_topic(create_queue.queue);
     v_wanted.auto_lanes := coalesce(create_queue.lane_keys = '{auto}', false);
     v_wanted.lane_keys := pgq._lane_keys(create_queue.lane_keys, null);
     v_wanted.lease := create_queue.lease;
@@ -7190,7 +7206,7 @@ begin
     insert into pgq.queue (name, lane_keys, auto_lanes, lease, max_attempts, backoff, max_backoff,
                            retention, mode, dedup_window, on_expiry, set_size, journal, on_dead,
                            suggestions, limited, max_lease, dedup)
-    values (create_queue.name, v_wanted.lane_keys, v_wanted.auto_lanes, v_wanted.lease,
+    values (create_queue.queue, v_wanted.lane_keys, v_wanted.auto_lanes, v_wanted.lease,
             v_wanted.max_attempts, v_wanted.backoff, v_wanted.max_backoff, v_wanted.retention,
             v_wanted.mode, v_wanted.dedup_window, v_wanted.on_expiry, v_wanted.set_size,
             v_wanted.journal, v_wanted.on_dead, v_wanted.suggestions, v_wanted.limited,
@@ -7199,7 +7215,7 @@ begin
     returning * into v_present;
 
     if v_present.queue_id is null then
-        select q.* into v_present from pgq.queue q where q.name = create_queue.name;
+        select q.* into v_present from pgq.queue q where q.name = create_queue.queue;
         v_wanted.queue_id := v_present.queue_id;
         if v_wanted.limited then
             v_limits.queue_id := v_present.queue_id;
@@ -7218,13 +7234,13 @@ begin
            or v_wanted.limited and v_limits is distinct from (select l from pgq.queue_limit l
                                          where l.queue_id = v_present.queue_id)
         then
-            raise exception 'queue "%" exists with another policy', create_queue.name
+            raise exception 'queue "%" exists with another policy', create_queue.queue
                 using errcode = 'QU002',
                       hint = 'Change it with pgq.alter_queue, or create it as it is.';
         end if;
         -- A queue made by subscribe has only its subscriptions: now it gets its own topic too.
         insert into pgq.binding (queue_id, pattern, counted)
-        values (v_present.queue_id, create_queue.name, false)
+        values (v_present.queue_id, create_queue.queue, false)
         on conflict on constraint binding_queue_pattern_unique do nothing;
         if found then
             perform pgq._rerouted();
@@ -7233,7 +7249,7 @@ begin
     end if;
 
     insert into pgq.binding (queue_id, pattern, counted)
-    values (v_present.queue_id, create_queue.name, false);
+    values (v_present.queue_id, create_queue.queue, false);
     if v_present.limited then
         perform pgq._set_limits(v_present.queue_id, v_limits);
     end if;
@@ -7254,13 +7270,13 @@ $pgq_script$;
 
 -- Drops an empty queue; one with messages only by force.
 create or replace function pgq.drop_queue(
-    name text, force boolean default false, caller pgq.caller default current_user
+    queue text, force boolean default false, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', drop_queue.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', drop_queue.queue);
 begin
     if not drop_queue.force and (
         exists (select from pgq.ready r where r.queue_id = v_queue.queue_id)
@@ -7269,7 +7285,7 @@ begin
         or exists (select from pgq.lease l where l.queue_id = v_queue.queue_id)
         or exists (select from pgq.letter d where d.queue_id = v_queue.queue_id))
     then
-        raise exception 'queue "%" still holds messages', drop_queue.name
+        raise exception 'queue "%" still holds messages', drop_queue.queue
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'Purge it, discard its dead letters, or use force => true.';
     end if;
@@ -7597,13 +7613,13 @@ $pgq_script$;
 
 -- Claims return nothing until resume; false if the queue was paused already.
 create or replace function pgq.pause(
-    name text, caller pgq.caller default current_user
+    queue text, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', pause.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', pause.queue);
 begin
     update pgq.queue q set paused = true where q.queue_id = v_queue.queue_id and not q.paused;
     return found;
@@ -7715,13 +7731,13 @@ $pgq_script$;
 
 -- Delivery goes on; false if the queue was not paused.
 create or replace function pgq.resume(
-    name text, caller pgq.caller default current_user
+    queue text, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', resume.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', resume.queue);
 begin
     update pgq.queue q set paused = false where q.queue_id = v_queue.queue_id and q.paused;
     if not found then
@@ -7870,7 +7886,7 @@ $pgq_script$;
 
 -- Adds a binding to the queue named subscriber, which is made if new; false if it was there.
 create or replace function pgq.subscribe(
-    subscriber text,
+    queue text,
     pattern text,
     filter jsonb default null,
     since timestamptz default null,
@@ -7889,9 +7905,9 @@ declare
     v_past boolean := since is not null or since_id is not null;
     v_locked boolean := false;
 begin
-    perform pgq._check_topic(subscriber);
+    perform pgq._check_topic(subscribe.queue);
     if not pgq._is_owner(caller) then
-        perform pgq._require(caller, 'admin', subscriber);
+        perform pgq._require(caller, 'admin', subscribe.queue);
         perform pgq._require_pattern(caller, pattern, v_regex);
     end if;
     if filter is not null and filter <> '{}' then
@@ -7899,7 +7915,7 @@ begin
     end if;
     if v_past and pgq._is_owner(caller) and not exists (
         select from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
-        where q.name = subscriber and b.pattern = subscribe.pattern)
+        where q.name = subscribe.queue and b.pattern = subscribe.pattern)
     then
         -- Waits for publishers in flight, which do not see the binding yet, and blocks new ones:
         -- exactly the messages that are in the log then have to be added here. Other roles than
@@ -7907,9 +7923,9 @@ begin
         lock table pgq.message in share row exclusive mode;
         v_locked := true;
     end if;
-    insert into pgq.queue (name) values (subscriber)
+    insert into pgq.queue (name) values (subscribe.queue)
     on conflict on constraint queue_name_unique do nothing;
-    v_queue := pgq._queue(subscriber);
+    v_queue := pgq._queue(subscribe.queue);
 
     insert into pgq.binding (queue_id, pattern, regex, filter, scope, path, pending, since,
                              since_id)
@@ -7924,7 +7940,7 @@ begin
         select b.* into v_binding from pgq.binding b
         where b.queue_id = v_queue.queue_id and b.pattern = subscribe.pattern;
         if v_binding.filter is distinct from v_filter.document then
-            raise notice '"%" is subscribed to "%" with another filter', subscriber, pattern
+            raise notice '"%" is subscribed to "%" with another filter', subscribe.queue, pattern
                 using hint = 'Change it with pgq.alter_subscription.';
         end if;
         return false;
@@ -7954,17 +7970,18 @@ $pgq_script$;
 
 -- Removes a binding; false if it was not there.
 create or replace function pgq.unsubscribe(
-    subscriber text, pattern text, caller pgq.caller default current_user
+    queue text, pattern text, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     if not pgq._is_owner(caller) then
-        perform pgq._require(caller, 'admin', subscriber);
+        perform pgq._require(caller, 'admin', unsubscribe.queue);
     end if;
     delete from pgq.binding b using pgq.queue q
-    where q.name = subscriber and b.queue_id = q.queue_id and b.pattern = unsubscribe.pattern;
+    where q.name = unsubscribe.queue and b.queue_id = q.queue_id
+      and b.pattern = unsubscribe.pattern;
     if not found then
         return false;
     end if;
@@ -7980,7 +7997,7 @@ $pgq_script$;
 
 -- Removes all subscriptions of a queue; returns how many.
 create or replace function pgq.unsubscribe_all(
-    subscriber text, caller pgq.caller default current_user
+    queue text, caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -7989,11 +8006,11 @@ declare
     v_count int;
 begin
     if not pgq._is_owner(caller) then
-        perform pgq._require(caller, 'admin', subscriber);
+        perform pgq._require(caller, 'admin', unsubscribe_all.queue);
     end if;
     -- Not the topic of its own name, which makes it a queue: only drop_queue ends that.
     delete from pgq.binding b using pgq.queue q
-    where q.name = subscriber and b.queue_id = q.queue_id and b.counted;
+    where q.name = unsubscribe_all.queue and b.queue_id = q.queue_id and b.counted;
     get diagnostics v_count = row_count;
     if v_count > 0 then
         perform pgq._rerouted(caller);
@@ -8050,7 +8067,7 @@ begin
         raise exception 'writer "%" has published epoch % and now comes with %', writer,
             v_writer.epoch, epoch
             using errcode = 'object_not_in_prerequisite_state',
-                  hint = 'A writer that begins anew, with a new checkpoint, needs a new name.';
+                  hint = 'A writer with a new checkpoint needs a new name.';
     end if;
     return false;
 end
@@ -9182,7 +9199,7 @@ comment on function pgq.publish_staged(
     'token after token in their order. Returns how many. With size it fails unless there are that '
     'many (55000). With a writer and an epoch it is done once: the epoch that the writer has '
     'published last publishes nothing and returns 0; an older one is refused (55000), and so is '
-    'one of another query than before, unless it begins anew. Other roles than the owner need the '
+    'one of another query than before, unless it starts again. Other roles than the owner need the '
     'right to publish to the topics, and have their writers to themselves.';
 $pgq_script$;
     execute $pgq_script$
@@ -9564,7 +9581,8 @@ begin
     if v_route.version is null then
         raise exception 'no queue receives topic "%"', topic
             using errcode = 'QU005',
-                  hint = 'Create one with pgq.create_queue(name) or pgq.subscribe(name, pattern).';
+                  hint = 'Create one with pgq.create_queue(queue) or '
+                         'pgq.subscribe(queue, pattern).';
     end if;
     if cardinality(v_route.binding_ids) >= pgq._limit('standing_filters') then
         v_route := pgq._index_route(v_route);
@@ -9888,7 +9906,8 @@ begin
     then
         raise exception 'no queue receives topic "%"', topic
             using errcode = 'QU005',
-                  hint = 'Create one with pgq.create_queue(name) or pgq.subscribe(name, pattern).';
+                  hint = 'Create one with pgq.create_queue(queue) or '
+                         'pgq.subscribe(queue, pattern).';
     end if;
     return (select w.epoch from pgq.writer w
             where w.writer = writer_epoch.writer
@@ -9937,7 +9956,7 @@ begin
             v_hint := 'Such as ''15 min'', ''1 day'' or ''2 weeks''.';
         when schedule.missed is null or schedule.missed not in ('skip', 'one', 'all') then
             v_problem := format('unknown missed "%s"', schedule.missed);
-            v_hint := 'Use skip, one or all: what to do with runs that nobody carried out in time.';
+            v_hint := 'Use skip, one or all: what to do with missed runs.';
         -- By name: an abbreviation or an offset has no clock changes. (The view takes 50 ms.)
         when schedule.time_zone is null or schedule.time_zone <> 'UTC' and not exists (
             select from pg_timezone_names z where lower(z.name) = lower(schedule.time_zone))
@@ -10429,7 +10448,7 @@ $pgq_script$;
 -- Runs the schedules that are due, a bounded number; returns how many. Called by every claim that
 -- does upkeep, and by maintain().
 --
--- Each run is carried out once: a session that runs a schedule locks its row until the messages and
+-- Each run is published once: a session that runs a schedule locks its row until the messages and
 -- the time of the next run are committed; others skip the row. Not under an old snapshot: that
 -- would fail with 40001 when another session has run the schedule.
 create or replace function pgq._run_schedules(now timestamptz) returns int
@@ -11990,21 +12009,21 @@ $pgq_script$;
 
 -- The token of a named claim, for ack, nack, bury, extend, release and leased by name.
 create or replace function pgq.named_lease(
-    topic text, key text, caller pgq.caller default current_user
+    queue text, key text, caller pgq.caller default current_user
 ) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', named_lease.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', named_lease.queue);
     v_lease_id bigint;
 begin
     select l.lease_id into v_lease_id from pgq.lease l
     where l.queue_id = v_queue.queue_id and l.key = named_lease.key
     order by l.part limit 1;
     if not found then
-        raise exception 'queue "%" has no claim named "%"', named_lease.topic,
+        raise exception 'queue "%" has no claim named "%"', named_lease.queue,
             coalesce(named_lease.key, 'null')
             using errcode = 'QU003',
                   hint = 'It was ended, or it expired and its messages are with another consumer.';
@@ -12763,7 +12782,7 @@ $pgq_script$;
 -- A named claim that does not read its messages: it returns the lease, which has no end unless one
 -- is given. For consumers that read it in parts.
 create or replace function pgq.hold(
-    topic text,
+    queue text,
     key text,
     filter jsonb default null,
     n int default 1,
@@ -12781,7 +12800,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', hold.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', hold.queue);
     v_taken pgq._taken;
 begin
     if hold.key is null or hold.key = '' then
@@ -12789,9 +12808,9 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Use a key that says whose it is, such as ''nightly-job 42''.';
     end if;
-    perform pgq._check_claim(caller, hold.topic, hold.n, hold.lease, null);
+    perform pgq._check_claim(caller, hold.queue, hold.n, hold.lease, null);
     if v_queue.mode <> 'queue' then
-        perform pgq._refuse_claim(hold.topic);
+        perform pgq._refuse_claim(hold.queue);
     end if;
     v_taken := pgq._claim(
         v_queue, nullif(hold.filter, '{}'), hold.n, hold.lease, hold.key,
@@ -14134,7 +14153,7 @@ begin
     perform set_config('pgq.warned', v_minute, false);
     raise warning 'a claim on queue "%" tested % messages and none matches', queue.name, tested
         using detail = format('The filter is %s.', left(document::text, 500)),
-              hint = format('select * from pgq.explain_filter(%L, filter) tells what to do. '
+              hint = format('select * from pgq.explain_filter(%L, filter) shows what to do. '
                   'Set pgq.warn_after_tests to 0 to hear no more of it.', queue.name);
 end
 $$;
@@ -14146,14 +14165,14 @@ $pgq_script$;
 
 -- How many messages of a queue can be claimed now, exactly; a sum over sets, not over messages.
 create or replace function pgq.backlog(
-    topic text, caller pgq.caller default current_user
+    queue text, caller pgq.caller default current_user
 ) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', backlog.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', backlog.queue);
 begin
     return (select coalesce(sum(r.size), 0) from pgq.ready r where r.queue_id = v_queue.queue_id);
 end
@@ -14289,7 +14308,7 @@ $pgq_script$;
 -- Lists the messages of a queue in one state: scheduled and leased ones by the end of that state,
 -- dead ones newest first. Reads sets one by one until n messages match.
 create or replace function pgq.messages(
-    topic text, state text default 'ready', filter jsonb default null, n int default 50,
+    queue text, state text default 'ready', filter jsonb default null, n int default 50,
     caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql stable security definer
@@ -14299,7 +14318,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', messages.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', messages.queue);
     v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), null);
     v_now timestamptz := pgq.now();
     v_sets refcursor;
@@ -14317,7 +14336,7 @@ begin
                 select null::bigint, m.id, m.topic, m.priority, null::int, m.headers, m.payload,
                        m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
                        m.published_at, m.expires_at, null::timestamptz
-                from pgq.peek(messages.topic, filter, n, caller) m;
+                from pgq.peek(messages.queue, filter, n, caller) m;
             return;
         when 'dead' then
             return query
@@ -14386,7 +14405,7 @@ $pgq_script$;
 
 -- The next n messages that a claim with this filter would get; takes nothing.
 create or replace function pgq.peek(
-    topic text, filter jsonb default null, n int default 10, caller pgq.caller default current_user
+    queue text, filter jsonb default null, n int default 10, caller pgq.caller default current_user
 ) returns setof pgq.message
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -14395,7 +14414,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek.queue);
     v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), v_queue.lane_keys);
     v_lanes pgq._lanes := pgq._keep_lanes(v_queue, v_filter);
     v_now timestamptz := pgq.now();
@@ -14408,7 +14427,7 @@ begin
     if n is null or n not between 1 and 1000000 then
         raise exception 'n must be between 1 and 1000000, not %', coalesce(n::text, 'null')
             using errcode = 'invalid_parameter_value',
-                  hint = 'n is the most messages to look at.';
+                  hint = 'n is the most messages to return.';
     end if;
     while v_left > 0 loop
         v_rows := 0;
@@ -14446,7 +14465,7 @@ $pgq_script$;
 
 -- The ready messages of a queue that match the filter and belong to a slice; takes nothing.
 create or replace function pgq.peek_slice(
-    topic text, filter jsonb default null, slice int default 0, "of" int default 1,
+    queue text, filter jsonb default null, slice int default 0, "of" int default 1,
     caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql stable security definer
@@ -14456,7 +14475,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek_slice.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek_slice.queue);
     v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), v_queue.lane_keys);
     v_now timestamptz := pgq.now();
 begin
@@ -14531,13 +14550,13 @@ $pgq_script$;
 -- sql/53_wait/channel.sql
 
 -- The NOTIFY channel of a queue.
-create or replace function pgq.channel(topic text, caller pgq.caller default current_user)
+create or replace function pgq.channel(queue text, caller pgq.caller default current_user)
 returns text
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', channel.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', channel.queue);
 begin
     return v_queue.channel;
 end
@@ -14669,7 +14688,7 @@ $pgq_script$;
 -- transactions that may have missed it have to end (second call). Then comes a last claim. After
 -- that, every message is notified while the registration lasts.
 create or replace function pgq.wait_begin(
-    topic text, waiter text, timeout interval default '30 s',
+    queue text, waiter text, timeout interval default '30 s',
     caller pgq.caller default current_user
 ) returns interval
 language plpgsql volatile security definer
@@ -14677,7 +14696,7 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_begin.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_begin.queue);
     v_now timestamptz := pgq.now();
     v_waiter pgq.waiter;
     v_due timestamptz;
@@ -14744,7 +14763,7 @@ begin
 end
 $$;
 comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
-    'Registers a consumer that waits. LISTEN on the channel of pgq.channel(topic) first; then call '
+    'Registers a consumer that waits. LISTEN on the channel of pgq.channel(queue) first; then call '
     'this, in a transaction of its own, after a claim that found nothing. '
     'Returns how long to sleep unless notified, at most the timeout; zero means to claim again at '
     'once. The waiter is a name that no other consumer uses.';
@@ -14754,14 +14773,14 @@ $pgq_script$;
 
 -- Removes the registration of a consumer that is awake: publishing need not notify it.
 create or replace function pgq.wait_end(
-    topic text, waiter text, caller pgq.caller default current_user
+    queue text, waiter text, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_end.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_end.queue);
 begin
     delete from pgq.waiter w
     where w.queue_id = v_queue.queue_id and w.waiter = wait_end.waiter;
@@ -14827,7 +14846,7 @@ $pgq_script$;
 
 -- Acquires a consumer's name, or renews it: the owner calls this periodically while it runs.
 create or replace function pgq.stream_begin(
-    topic text, consumer text, owner text, timeout interval default '30 s',
+    queue text, consumer text, owner text, timeout interval default '30 s',
     lease interval default null, caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
@@ -14835,14 +14854,14 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_begin.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_begin.queue);
     v_now timestamptz := pgq.now();
     v_stream pgq.stream;
 begin
     if consumer is null or consumer = '' or length(consumer) > 200 or owner is null then
         raise exception 'a stream needs a consumer of at most 200 characters, and an owner'
             using errcode = 'invalid_parameter_value',
-                  hint = 'The consumer is a name that stays; the owner tells processes apart.';
+                  hint = 'The consumer is a name that stays; the owner identifies the process.';
     end if;
     if timeout is null or timeout <= interval '0' or stream_begin.lease <= interval '0' then
         raise exception 'timeout and lease must be longer than zero'
@@ -14858,7 +14877,7 @@ begin
     if not found then
         select s.* into v_stream from pgq.stream s
         where s.queue_id = v_queue.queue_id and s.consumer = stream_begin.consumer;
-        raise exception 'consumer "%" of queue "%" is in use', consumer, topic
+        raise exception 'consumer "%" of queue "%" is in use', consumer, stream_begin.queue
             using errcode = 'object_in_use',
                   detail = format('%s has it until %s, and renews it.', v_stream.owner,
                                   v_stream.until),
@@ -14883,7 +14902,7 @@ $pgq_script$;
 
 -- Binds a consumer's name to the query whose checkpoint counts its batches.
 create or replace function pgq.stream_bind(
-    topic text, consumer text, owner text, query text default null, batch bigint default null,
+    queue text, consumer text, owner text, query text default null, batch bigint default null,
     anew boolean default false, caller pgq.caller default current_user
 ) returns table (finished bigint, stream_id uuid, bound_to text, committed bigint)
 language plpgsql volatile security definer
@@ -14892,14 +14911,14 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_bind.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_bind.queue);
     v_stream pgq.stream;
 begin
     select s.* into v_stream from pgq.stream s
     where s.queue_id = v_queue.queue_id and s.consumer = stream_bind.consumer for update;
     if v_stream.owner is distinct from stream_bind.owner or v_stream.owner is null then
         raise exception 'consumer "%" of queue "%" belongs to somebody else now',
-            stream_bind.consumer, stream_bind.topic
+            stream_bind.consumer, stream_bind.queue
             using errcode = 'object_in_use',
                   hint = 'It was silent for longer than its timeout, and another one took over.';
     end if;
@@ -14909,7 +14928,7 @@ begin
             or stream_bind.batch is not null and v_stream.query <> stream_bind.query)
     then
         raise exception 'consumer "%" of queue "%" belongs to the checkpoint of another query',
-            stream_bind.consumer, stream_bind.topic
+            stream_bind.consumer, stream_bind.queue
             using errcode = 'object_not_in_prerequisite_state',
                   detail = format('It has finished batch %s, and %s.', v_stream.batch,
                                   coalesce('this checkpoint is at batch ' || stream_bind.batch,
@@ -14943,7 +14962,7 @@ $pgq_script$;
 
 -- Acknowledges the batches of a stream up to this one.
 create or replace function pgq.stream_finish(
-    topic text, consumer text, owner text, batch bigint,
+    queue text, consumer text, owner text, batch bigint,
     caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
@@ -14951,7 +14970,7 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_finish.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_finish.queue);
     v_stream pgq.stream;
     v_lease_id bigint;
     v_count int := 0;
@@ -14964,7 +14983,8 @@ begin
     select s.* into v_stream from pgq.stream s
     where s.queue_id = v_queue.queue_id and s.consumer = stream_finish.consumer for update;
     if v_stream.owner is distinct from stream_finish.owner or v_stream.owner is null then
-        raise exception 'consumer "%" of queue "%" belongs to somebody else now', consumer, topic
+        raise exception 'consumer "%" of queue "%" belongs to somebody else now',
+            consumer, stream_finish.queue
             using errcode = 'object_in_use',
                   hint = 'It was silent for longer than its timeout, and another one took over.';
     end if;
@@ -14995,7 +15015,7 @@ $pgq_script$;
 -- Finishes the earlier batches and claims this one. A repeated call returns the same messages until
 -- the batch is finished.
 create or replace function pgq.stream_claim(
-    topic text, consumer text, owner text, batch bigint, filter jsonb default null,
+    queue text, consumer text, owner text, batch bigint, filter jsonb default null,
     n int default 1000, lease interval default null,
     runs boolean default false, caller pgq.caller default current_user
 ) returns table (lease_id bigint, size bigint)
@@ -15006,13 +15026,13 @@ as $$
 #variable_conflict use_column
 begin
     if not pgq._is_owner(caller) then
-        perform pgq._require(caller, 'consume', stream_claim.topic);
+        perform pgq._require(caller, 'consume', stream_claim.queue);
     end if;
-    perform pgq.stream_finish(stream_claim.topic, stream_claim.consumer, stream_claim.owner,
+    perform pgq.stream_finish(stream_claim.queue, stream_claim.consumer, stream_claim.owner,
                               stream_claim.batch - 1);
     if stream_claim.batch is null or exists (
         select from pgq.stream s join pgq.queue q on q.queue_id = s.queue_id
-        where q.name = stream_claim.topic and s.consumer = stream_claim.consumer
+        where q.name = stream_claim.queue and s.consumer = stream_claim.consumer
           and s.batch >= stream_claim.batch)
     then
         raise exception 'batch % of consumer "%" is finished', stream_claim.batch,
@@ -15024,7 +15044,7 @@ begin
     perform pgq._flush();
     return query
         select h.lease_id, h.size
-        from pgq.hold(stream_claim.topic,
+        from pgq.hold(stream_claim.queue,
                       pgq._batch_key(stream_claim.consumer, stream_claim.batch),
                       stream_claim.filter, stream_claim.n, stream_claim.lease,
                       stream_claim.runs) h;
@@ -15044,7 +15064,7 @@ $pgq_script$;
 
 -- The lease of a batch that was claimed.
 create or replace function pgq.stream_batch(
-    topic text, consumer text, batch bigint, caller pgq.caller default current_user)
+    queue text, consumer text, batch bigint, caller pgq.caller default current_user)
 returns table (lease_id bigint, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -15052,7 +15072,7 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_batch.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_batch.queue);
 begin
     return query
         select l.lease_id, sum(l.size) from pgq.lease l
@@ -15069,13 +15089,13 @@ $pgq_script$;
 
 -- Releases a consumer's name; its batches stay claimed for the next owner of the name.
 create or replace function pgq.stream_end(
-    topic text, consumer text, owner text, caller pgq.caller default current_user
+    queue text, consumer text, owner text, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_end.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_end.queue);
 begin
     update pgq.stream s set owner = null
     where s.queue_id = v_queue.queue_id and s.consumer = stream_end.consumer
@@ -15092,14 +15112,14 @@ $pgq_script$;
 
 -- Records how a relay's destination is doing; without a destination, deletes the relay's record.
 create or replace function pgq.relay_report(
-    topic text, relay text, destination text default null, circuit text default 'closed',
+    queue text, relay text, destination text default null, circuit text default 'closed',
     error text default null, caller pgq.caller default current_user
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', relay_report.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', relay_report.queue);
 begin
     if relay is null or relay = '' or length(relay) > 200 then
         raise exception 'a relay needs a name of at most 200 characters'
@@ -15136,21 +15156,21 @@ $pgq_script$;
 
 -- Records which execution of an engine reads a batch, so that this execution can commit it.
 create or replace function pgq.stream_read(
-    topic text, consumer text, batch bigint, reader text, caller pgq.caller default current_user
+    queue text, consumer text, batch bigint, reader text, caller pgq.caller default current_user
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_read.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_read.queue);
 begin
     if reader is null or reader = '' or length(reader) > 200
        or num_nonnulls(consumer, batch) < 2
     then
         raise exception 'a reader needs a name of at most 200 characters, a consumer and a batch'
             using errcode = 'invalid_parameter_value',
-                  hint = 'The name tells this execution of the batch from all others.';
+                  hint = 'The name identifies this execution of the batch.';
     end if;
     -- The first task of an execution writes the row; its other tasks write nothing.
     insert into pgq.lineage as l (reader, queue_id, consumer, batch, size, read_at)
@@ -15297,7 +15317,7 @@ comment on function pgq._cancel(pgq.queue, pgq._selection, text) is
 
 -- Ends selected waiting messages of a queue.
 create or replace function pgq.cancel(
-    topic text,
+    queue text,
     ids bigint[] default null,
     filter jsonb default null,
     dedup_key text default null,
@@ -15311,13 +15331,13 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', cancel.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', cancel.queue);
     v_selection pgq._selection := pgq._select_messages(v_queue, ids, filter, dedup_key);
 begin
     if num_nonnulls(ids, filter, dedup_key) = 0 then
         raise exception 'cancel needs ids, a filter or a dedup key'
             using errcode = 'invalid_parameter_value',
-                  hint = 'To cancel everything that waits use pgq.purge(topic).';
+                  hint = 'To cancel everything that waits use pgq.purge(queue).';
     end if;
     if dry_run then
         perform pgq._say_leased(v_selection, 'cancel');
@@ -15460,20 +15480,20 @@ $pgq_script$;
 -- sql/58_operate/move.sql
 
 -- The destination queue of a move or replay, for a caller who may publish to it.
-create or replace function pgq._destination(caller name, queue pgq.queue, to_topic text)
+create or replace function pgq._destination(caller name, queue pgq.queue, to_queue text)
 returns pgq.queue
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_to pgq.queue := pgq._queue_for(caller, 'publish', to_topic);
+    v_to pgq.queue := pgq._queue_for(caller, 'publish', to_queue);
 begin
     if v_to.mode = 'archive' then
         raise exception 'queue "%" is an archive: it stores and does not deliver', v_to.name
             using errcode = 'feature_not_supported', hint = 'Name a queue that delivers.';
     elsif v_to.queue_id = queue.queue_id then
         raise exception 'the messages are in queue "%" already', v_to.name
-            using errcode = 'invalid_parameter_value', hint = 'Name another queue as to_topic.';
+            using errcode = 'invalid_parameter_value', hint = 'Name another queue as to_queue.';
     end if;
     return v_to;
 end
@@ -15507,8 +15527,8 @@ comment on function pgq._join_moved(
 
 -- Moves waiting messages from one queue to another.
 create or replace function pgq.move(
-    topic text,
-    to_topic text,
+    queue text,
+    to_queue text,
     filter jsonb default null,
     n int default null,
     dry_run boolean default false,
@@ -15521,8 +15541,8 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_from pgq.queue := pgq._queue_for(caller, 'admin', move.topic);
-    v_to pgq.queue := pgq._destination(caller, v_from, to_topic);
+    v_from pgq.queue := pgq._queue_for(caller, 'admin', move.queue);
+    v_to pgq.queue := pgq._destination(caller, v_from, to_queue);
     v_selection pgq._selection := pgq._select_messages(v_from, null, filter, null);
     v_set pgq._withdrawn;
     v_heads int8multirange := '{}';
@@ -15579,7 +15599,7 @@ begin
 end
 $$;
 comment on function pgq.move(text, text, jsonb, int, boolean, pgq.caller) is
-    'Moves waiting messages of a queue to the queue to_topic: all, or those that match the filter, '
+    'Moves waiting messages of a queue to the queue to_queue: all, or those that match the filter, '
     'at most n, the next to be delivered first. They keep their ids and due times, and have all '
     'their attempts again. Leased messages stay, and so do messages that the other queue holds '
     'already. Returns how many were moved; dry_run only counts.';
@@ -15589,7 +15609,7 @@ $pgq_script$;
 
 -- Ends all waiting messages of a queue.
 create or replace function pgq.purge(
-    topic text,
+    queue text,
     filter jsonb default null,
     dry_run boolean default false,
     caller pgq.caller default current_user
@@ -15601,7 +15621,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', purge.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', purge.queue);
     v_selection pgq._selection := pgq._select_messages(v_queue, null, filter, null);
 begin
     if dry_run then
@@ -15659,7 +15679,7 @@ comment on function pgq._reschedule_line(pgq._selection, timestamptz) is
 
 -- Changes the delivery time of waiting messages.
 create or replace function pgq.reschedule(
-    topic text,
+    queue text,
     ids bigint[] default null,
     filter jsonb default null,
     at timestamptz default null,
@@ -15674,7 +15694,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', reschedule.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', reschedule.queue);
     v_selection pgq._selection := pgq._select_messages(v_queue, ids, filter, null);
     v_due timestamptz := coalesce(at, v_selection.now + coalesce(delay, interval '0'));
     v_later boolean;
@@ -16046,7 +16066,7 @@ $pgq_script$;
 
 -- Deletes dead letters, the oldest first.
 create or replace function pgq.discard(
-    topic text,
+    queue text,
     filter jsonb default null,
     n int default null,
     dry_run boolean default false,
@@ -16058,7 +16078,7 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', discard.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', discard.queue);
     v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, cause, n, not dry_run);
     v_gone record;
 begin
@@ -16136,12 +16156,12 @@ comment on function pgq._revive(
 
 -- Puts dead letters back into their queue, or into another one, the oldest first.
 create or replace function pgq.replay(
-    topic text,
+    queue text,
     filter jsonb default null,
     n int default null,
     dry_run boolean default false,
     cause jsonb default null,
-    to_topic text default null,
+    to_queue text default null,
     per_second int default null,
     patch jsonb default null,
     caller pgq.caller default current_user
@@ -16151,7 +16171,7 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', replay.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', replay.queue);
     v_to pgq.queue := v_queue;
     v_now timestamptz := pgq.now();
     v_letters bigint[];
@@ -16164,11 +16184,11 @@ begin
         raise exception 'per_second must be positive, not %', per_second
             using errcode = 'invalid_parameter_value', hint = 'Leave it out to replay at once.';
     end if;
-    if to_topic is not null then
-        v_to := pgq._destination(caller, v_queue, to_topic);
+    if to_queue is not null then
+        v_to := pgq._destination(caller, v_queue, to_queue);
     end if;
     v_letters := pgq._dead_letters(v_queue.queue_id, filter, cause, n, not dry_run);
-    if to_topic is not null and patch is null then
+    if to_queue is not null and patch is null then
         if not dry_run then
             -- As in pgq.move: the other queue must not get a message twice.
             perform pgq._lock('replay');
@@ -16186,7 +16206,7 @@ begin
     v_ids := pgq._restore_messages(v_letters, patch);
     select array_agg(d.message_id) as ids, array_agg(d.group_key) as keys into v_gone
     from pgq.letter d where d.dead_letter_id = any (v_letters);
-    if patch is not null and to_topic is null then
+    if patch is not null and to_queue is null then
         -- If a dead letter blocks its group, the new message becomes the head instead.
         update pgq.group_head h set message_id = u.id
         from unnest(v_letters, v_ids) u (letter, id)
@@ -16216,15 +16236,15 @@ begin
             v_set.expired, v_set.group_key, v_set.due_at, v_now);
         perform pgq._record(
             v_queue.queue_id, 'replay', 0, v_set.old,
-            case when to_topic is not null then 'to ' || v_to.name end);
-        if to_topic is not null or patch is not null then
+            case when to_queue is not null then 'to ' || v_to.name end);
+        if to_queue is not null or patch is not null then
             perform pgq._record(
                 v_to.queue_id, 'arrive', 0, pgq._set_of(v_set.ids),
                 coalesce(v_set.note, 'from ' || v_queue.name));
         end if;
         v_count := v_count + cardinality(v_set.ids);
     end loop;
-    if to_topic is not null then
+    if to_queue is not null then
         perform pgq._unblock_groups(v_queue, v_gone.ids, v_gone.keys, v_now);
     end if;
     return v_count;
@@ -16235,7 +16255,7 @@ comment on function pgq.replay(
     'Puts dead letters back into their queue with all their attempts (redrive), the oldest first, '
     'at most n. Selects those whose message matches the filter and whose end matches the cause, a '
     'filter over reason, error, attempts, failed_at (text in UTC, such as 2030-01-31T12:00), '
-    'holder and replay_count. With to_topic they go to that queue instead. With per_second, so '
+    'holder and replay_count. With to_queue they go to that queue instead. With per_second, so '
     'many of them are due in each second from now on. With patch, a JSON merge patch of the '
     'payload, each becomes a new message. Returns how many; dry_run only counts. A message that '
     'fails again keeps its replay_count and its whole history.';
@@ -16636,7 +16656,7 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'the archive reads under READ COMMITTED only'
             using errcode = 'feature_not_supported',
-                  hint = 'An older snapshot does not see what was carried forward.';
+                  hint = 'An older snapshot does not see the messages copied forward.';
     end if;
     perform pgq._lock('era');
     if exists (select from pgq.archive a
@@ -17593,25 +17613,24 @@ from (values
     ('pgq_cancelled_messages_total', 'counter', 'Messages that were cancelled or purged.'),
     ('pgq_moved_messages_total', 'counter', 'Messages that were moved to another queue.'),
     ('pgq_filter_claims_total', 'counter',
-        'Claims with a filter that looked at messages or found some.'),
+        'Claims with a filter that tested or took messages.'),
     ('pgq_filter_tested_messages_total', 'counter', 'Messages that filters of claims tested.'),
     ('pgq_filter_matched_messages_total', 'counter', 'Messages that filters of claims took.'),
     ('pgq_subscription_matches_total', 'counter', 'Messages that a subscription received.'),
     ('pgq_findings', 'gauge',
-        'What somebody should look at: how many rows pgq.findings() has, by queue (empty: none), '
-        'finding and severity.'),
+        'Problems that pgq.findings() returns, by queue (empty: none), finding and severity.'),
     -- the database
     ('pgq_published_messages_total', 'counter',
-        'Message ids given, of all topics; those of rolled back transactions included.'),
+        'Message ids assigned, for all topics; rolled back transactions are included.'),
     ('pgq_claims_total', 'counter',
-        'Lease tokens given, of all queues; begins anew after some millions.'),
+        'Lease tokens assigned, for all queues; restarts after some millions.'),
     ('pgq_era', 'gauge', 'The number of the current era.'),
     ('pgq_era_bytes', 'gauge', 'Size of a slot of the log, or of its journal, with indexes.'),
     ('pgq_era_age_seconds', 'gauge', 'How long ago the era in a slot began; 0 if it is empty.'),
     ('pgq_era_overdue_seconds', 'gauge',
-        'How long a slot should have been emptied already: somebody is in the way, an archive is '
-        'late, or nobody claims or calls maintain().'),
-    ('pgq_retention_seconds', 'gauge', 'The longest retention of any queue, which the log has.'),
+        'How long the truncation of a slot is overdue: a transaction blocks it, an archive is '
+        'late, or nobody calls maintain().'),
+    ('pgq_retention_seconds', 'gauge', 'Retention of the log: the longest of any queue.'),
     ('pgq_table_bytes', 'gauge', 'Size of a table of state, with indexes.'),
     ('pgq_table_dead_rows', 'gauge', 'Rows of a table that vacuum has still to remove.'),
     ('pgq_staged_messages', 'gauge',
@@ -17866,7 +17885,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/check_leases.sql
 
--- Invariants of leases: a lease id or key belongs to one claim, and a lease knows if it has groups.
+-- Invariants of leases: a lease id or key belongs to one claim, and its group flag is right.
 create or replace function pgq._check_leases()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable
@@ -17884,7 +17903,7 @@ begin
         having count(distinct (l.queue_id, l.claimed_at, l.key, l.holder, l.client)) > 1
             or count(*) > 1 and min(l.part) = 0 or count(*) > count(distinct l.part)
         union all
-        select distinct 'a lease does not know whether it holds groups', l.queue_id,
+        select distinct 'the group flag of a lease is wrong', l.queue_id,
                format('lease %s', l.lease_id)
         from pgq.lease l cross join unnest(l.ids) i
         join pgq.message m on m.id >= lower(i) and m.id < upper(i)
@@ -17981,7 +18000,7 @@ as $$
 #variable_conflict use_column
 begin
     return query
-        select 'a ready row does not stand where its lowest id belongs', r.queue_id,
+        select 'the rank of a ready row differs from that of its lowest id', r.queue_id,
                format('rank %s, ids %s', r.rank, r.ids)
         from pgq.ready r where pgq._rank_id(r.rank) <> lower(r.ids)
         union all
@@ -18107,7 +18126,7 @@ $pgq_script$;
 
 -- Explains a filter for a queue, in readable rows.
 create or replace function pgq.explain_filter(
-    topic text, filter jsonb, caller pgq.caller default current_user
+    queue text, filter jsonb, caller pgq.caller default current_user
 ) returns table (item text, value text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -18115,7 +18134,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', explain_filter.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', explain_filter.queue);
     v_filter pgq.filter := pgq._find_filter(
         coalesce(explain_filter.filter, '{}'), v_queue.lane_keys);
     v_tree jsonb := pgq._filter_parse(v_filter.document);
@@ -18218,7 +18237,7 @@ begin
             'queue choose with ''{auto}''; or give the filter a queue of its own with '
             'pgq.subscribe',
             array_to_string(v_fields, ', '), v_queue.name)
-        else 'give the filter a queue of its own with pgq.subscribe(name, pattern, filter): it is '
+        else 'give the filter a queue of its own with pgq.subscribe(queue, pattern, filter): it is '
             'then evaluated once, when a message is published'
         end);
 end

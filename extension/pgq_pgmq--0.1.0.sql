@@ -3,6 +3,8 @@
 -- CREATE EXTENSION pgq_pgmq runs this. On a server where no extension files can be installed, run it
 -- with any client: psql -f, or as one statement from a program; run it again to upgrade. It is a
 -- single statement, so that it either succeeds or changes nothing.
+--
+-- Serves the functions of pgmq, in the schema pgmq, from queues of the extension pgq.
 do $pgq_install$
 declare
     v_search_path text := pg_catalog.current_setting('search_path');

@@ -50,12 +50,36 @@ set jit = off
 }
 PROFILE = re.compile(r"^-- @(\w+)\n", re.MULTILINE)
 
+#: What a reader of the script should know first.
+ESSAY = {
+    "pgq": """\
+-- How it works. A message is one immutable row of pgq.message, the log. The state of messages is
+-- stored beside the log as sets of message ids: pgq.ready has the sets that can be claimed,
+-- pgq.scheduled those that are due later, pgq.lease those that consumers hold.
+--
+-- publish (or any INSERT into pgq.message) writes the message and adds its id to a ready row of
+-- every queue that receives its topic. claim deletes ready rows and inserts a lease; lease_id is
+-- the token for ack, nack, bury, release and extend. ack deletes the lease. nack, or an expired
+-- lease, moves the ids back to ready or scheduled; after max_attempts the message becomes a row of
+-- pgq.dead_letter, and replay puts it back.
+--
+-- maintain() rotates the log: it copies unfinished messages forward and truncates the oldest of
+-- three partitions. Nothing is deleted from the log row by row. Claims do the urgent maintenance,
+-- so that no daemon is needed.
+--
+-- Functions whose names begin with _ are private. Each file of sql/ begins with its name.""",
+    "pgq_pgmq": """\
+-- Serves the functions of pgmq, in the schema pgmq, from queues of the extension pgq.""",
+}
+
 SCRIPT = """\
 -- {name} {version}: built from sql/ by sql/build.py; edit the sources.
 --
 -- CREATE EXTENSION {name} runs this. On a server where no extension files can be installed, run it
 -- with any client: psql -f, or as one statement from a program; run it again to upgrade. It is a
 -- single statement, so that it either succeeds or changes nothing.
+--
+{essay}
 do $pgq_install$
 declare
     v_search_path text := pg_catalog.current_setting('search_path');
@@ -225,6 +249,7 @@ def install(name: str, version: str, before: str, sources: list[Source]) -> str:
     return SCRIPT.format(
         name=name,
         version=version,
+        essay=ESSAY[name],
         before=before,
         state="\n".join(execute(source, source.text, " " * 8) for source in state),
         registrations=registrations(state),

@@ -22,7 +22,8 @@ def transfer(conn: psycopg.Connection, account: str, amount: int) -> None:
     with conn.transaction():
         conn.execute("update account set cents = cents - %s where name = %s", (amount, account))
         pgq.Client(conn).publish(
-            *("payments.transfer", {"account": account, "cents": amount}),
+            "payments.transfer",
+            {"account": account, "cents": amount},
             priority=10 if amount >= 1_000_000 else 0,
             group_key=account,  # the transfers of one account stay in order
         )
@@ -63,9 +64,9 @@ with (
     Relay(client, "audit", open_destination(f"file://{place}", queue="audit"), drain=True).run()
     (file,) = Path(place).rglob("*.jsonl.gz")
     for line in gzip.decompress(file.read_bytes()).splitlines():
-        copy = json.loads(line)
-        print("archived", copy["payload"])
-    events = [row["event"] for row in client.history(copy["id"])]
+        record = json.loads(line)
+        print("archived", record["payload"])
+    events = [row.event for row in client.history(record["id"])]
     print("history of the last one:", ", ".join(events))
 
 # Prints:

@@ -22,7 +22,8 @@ def translate(message: pgq.Message) -> None:
     kind, _, rest = message.payload.partition("|")
     item, amount = rest.split("|")
     gateway.publish(
-        *(f"stock.{kind.lower()}", {"item": item, "amount": int(amount)}),
+        f"stock.{kind.lower()}",
+        {"item": item, "amount": int(amount)},
         headers={"serializer": "json", "source": "legacy"},
         correlation_id=str(message.id),
     )
@@ -30,8 +31,8 @@ def translate(message: pgq.Message) -> None:
 
 def stats(queue: str) -> str:
     """Say how a queue is doing."""
-    (row,) = [row for row in gateway.queue_stats() if row["queue"] == queue]
-    return f"{queue}: {row['ready'] + row['leased']} waiting, circuit {row['relay']}"
+    (row,) = [row for row in gateway.queue_stats() if row.queue == queue]
+    return f"{queue}: {row.ready + row.leased} waiting, circuit {row.relay}"
 
 
 with (
@@ -61,9 +62,9 @@ with (
         compliance = Relay(gateway, "compliance", files, breaker=breaker, drain=True)
         running = threading.Thread(target=compliance.run)
         running.start()
-        while "circuit open" not in (said := stats("compliance")):
+        while "circuit open" not in (state := stats("compliance")):
             running.join(0.01)
-        print(said)
+        print(state)
 
         target = psycopg.conninfo.conninfo_to_dict(there)
         url = "postgresql:///{dbname}?host={host}&port={port}&user={user}".format(**target)

@@ -1,7 +1,7 @@
 """Order processing: each service gets what is meant for it, later work waits, failures are kept.
 
 The order's state is in the database; what happens next is in queues. A service that fails tries
-again by itself; what it cannot do ends as a dead letter, which somebody looks at and replays.
+again by itself; what it cannot do ends as a dead letter, which an operator inspects and replays.
 """
 
 from datetime import timedelta
@@ -58,7 +58,7 @@ with (
 
     # Many at once, in one statement.
     client.publish_batch("order.packed", [{"order": n} for n in range(3, 1003)])
-    waiting = {row["queue"]: (row["ready"], row["scheduled"]) for row in client.queue_stats()}
+    waiting = {row.queue: (row.ready, row.scheduled) for row in client.queue_stats()}
     print("ready and scheduled:", waiting)
 
 # Prints:

@@ -27,7 +27,7 @@ comment on column pgq.schedule.cron is 'Five fields: minute, hour, day, month, w
 comment on column pgq.schedule.every is 'Or: the time between two runs, counted from started_at.';
 comment on column pgq.schedule.time_zone is 'The zone of cron, and of the days of every.';
 comment on column pgq.schedule.missed is
-    'Runs that were not carried out in time: skip them, run one for all of them, or all.';
+    'Missed runs: skip them, run one for all of them, or run all.';
 comment on column pgq.schedule.role is
     'The role with whose rights the messages are published; null: the owner.';
 comment on column pgq.schedule.started_at is 'Runs are counted from this time.';

@@ -6,5 +6,5 @@ create type pgq._finding as (
     detail   text,
     cure     text            -- a statement that fixes it, if there is one
 );
-comment on type pgq._finding is 'A problem that an operator should look at.';
+comment on type pgq._finding is 'A problem that needs an operator.';
 revoke all on type pgq._finding from public;

@@ -14,7 +14,7 @@ begin
     if v_time and operator not in ('$eq', '$ne', '$in', '$nin', '$gt', '$gte', '$lt', '$lte',
             '$between', '$exists', '$isNull') then
         perform pgq._filter_error('timestamps cannot be tested with ' || left(operator, 64), at,
-            'Timestamps know $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $between, $exists and '
+            'Timestamps support $eq, $ne, $in, $nin, $gt, $gte, $lt, $lte, $between, $exists and '
             '$isNull.');
     end if;
     case operator

@@ -10,7 +10,7 @@ begin
     if not found then
         raise exception 'queue "%" does not exist', coalesce(_queue.name, '<null>')
             using errcode = 'QU001',
-                  hint = 'Create it with pgq.create_queue(name) or pgq.subscribe(name, pattern).';
+                  hint = 'Create it with pgq.create_queue(queue) or pgq.subscribe(queue, pattern).';
     end if;
     return v_queue;
 end

@@ -1,6 +1,6 @@
 -- Changes the given parts of a policy and keeps those that are null.
 create or replace function pgq.alter_queue(
-    name text,
+    queue text,
     lane_keys text[] default null,
     lease interval default null,
     max_attempts int default null,
@@ -29,7 +29,7 @@ language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', alter_queue.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', alter_queue.queue);
     v_before pgq.queue;
     v_limits pgq.queue_limit;
 begin

@@ -1,12 +1,12 @@
 -- Gives a subscription another filter; the next publish uses it.
 create or replace function pgq.alter_subscription(
-    subscriber text, pattern text, filter jsonb, caller pgq.caller default current_user
+    queue text, pattern text, filter jsonb, caller pgq.caller default current_user
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', subscriber);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', alter_subscription.queue);
     v_filter pgq.filter;
     v_binding pgq.binding;
 begin
@@ -21,9 +21,9 @@ begin
     where b.queue_id = v_queue.queue_id and b.pattern = alter_subscription.pattern
     returning b.* into v_binding;
     if not found then
-        raise exception '"%" is not subscribed to "%"', subscriber, pattern
+        raise exception '"%" is not subscribed to "%"', alter_subscription.queue, pattern
             using errcode = 'undefined_object',
-                  hint = 'Subscribe it with pgq.subscribe(subscriber, pattern, filter).';
+                  hint = 'Subscribe it with pgq.subscribe(queue, pattern, filter).';
     end if;
     perform pgq._set_anchors(v_binding);
     perform pgq._rerouted(caller);

@@ -1,6 +1,6 @@
 -- Creates a queue that receives the topic of its name; false if it exists with this policy.
 create or replace function pgq.create_queue(
-    name text,
+    queue text,
     lane_keys text[] default null,
     lease interval default '30 s',
     max_attempts int default 3,
@@ -32,7 +32,7 @@ declare
     v_present pgq.queue;
     v_limits pgq.queue_limit;
 begin
-    perform pgq._check_topic(create_queue.name);
+    perform pgq._check_topic(create_queue.queue);
     v_wanted.auto_lanes := coalesce(create_queue.lane_keys = '{auto}', false);
     v_wanted.lane_keys := pgq._lane_keys(create_queue.lane_keys, null);
     v_wanted.lease := create_queue.lease;
@@ -58,7 +58,7 @@ begin
     insert into pgq.queue (name, lane_keys, auto_lanes, lease, max_attempts, backoff, max_backoff,
                            retention, mode, dedup_window, on_expiry, set_size, journal, on_dead,
                            suggestions, limited, max_lease, dedup)
-    values (create_queue.name, v_wanted.lane_keys, v_wanted.auto_lanes, v_wanted.lease,
+    values (create_queue.queue, v_wanted.lane_keys, v_wanted.auto_lanes, v_wanted.lease,
             v_wanted.max_attempts, v_wanted.backoff, v_wanted.max_backoff, v_wanted.retention,
             v_wanted.mode, v_wanted.dedup_window, v_wanted.on_expiry, v_wanted.set_size,
             v_wanted.journal, v_wanted.on_dead, v_wanted.suggestions, v_wanted.limited,
@@ -67,7 +67,7 @@ begin
     returning * into v_present;
 
     if v_present.queue_id is null then
-        select q.* into v_present from pgq.queue q where q.name = create_queue.name;
+        select q.* into v_present from pgq.queue q where q.name = create_queue.queue;
         v_wanted.queue_id := v_present.queue_id;
         if v_wanted.limited then
             v_limits.queue_id := v_present.queue_id;
@@ -86,13 +86,13 @@ begin
            or v_wanted.limited and v_limits is distinct from (select l from pgq.queue_limit l
                                          where l.queue_id = v_present.queue_id)
         then
-            raise exception 'queue "%" exists with another policy', create_queue.name
+            raise exception 'queue "%" exists with another policy', create_queue.queue
                 using errcode = 'QU002',
                       hint = 'Change it with pgq.alter_queue, or create it as it is.';
         end if;
         -- A queue made by subscribe has only its subscriptions: now it gets its own topic too.
         insert into pgq.binding (queue_id, pattern, counted)
-        values (v_present.queue_id, create_queue.name, false)
+        values (v_present.queue_id, create_queue.queue, false)
         on conflict on constraint binding_queue_pattern_unique do nothing;
         if found then
             perform pgq._rerouted();
@@ -101,7 +101,7 @@ begin
     end if;
 
     insert into pgq.binding (queue_id, pattern, counted)
-    values (v_present.queue_id, create_queue.name, false);
+    values (v_present.queue_id, create_queue.queue, false);
     if v_present.limited then
         perform pgq._set_limits(v_present.queue_id, v_limits);
     end if;

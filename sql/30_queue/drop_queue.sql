@@ -1,12 +1,12 @@
 -- Drops an empty queue; one with messages only by force.
 create or replace function pgq.drop_queue(
-    name text, force boolean default false, caller pgq.caller default current_user
+    queue text, force boolean default false, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', drop_queue.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', drop_queue.queue);
 begin
     if not drop_queue.force and (
         exists (select from pgq.ready r where r.queue_id = v_queue.queue_id)
@@ -15,7 +15,7 @@ begin
         or exists (select from pgq.lease l where l.queue_id = v_queue.queue_id)
         or exists (select from pgq.letter d where d.queue_id = v_queue.queue_id))
     then
-        raise exception 'queue "%" still holds messages', drop_queue.name
+        raise exception 'queue "%" still holds messages', drop_queue.queue
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'Purge it, discard its dead letters, or use force => true.';
     end if;

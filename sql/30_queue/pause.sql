@@ -1,12 +1,12 @@
 -- Claims return nothing until resume; false if the queue was paused already.
 create or replace function pgq.pause(
-    name text, caller pgq.caller default current_user
+    queue text, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', pause.name);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', pause.queue);
 begin
     update pgq.queue q set paused = true where q.queue_id = v_queue.queue_id and not q.paused;
     return found;

@@ -1,6 +1,6 @@
 -- Adds a binding to the queue named subscriber, which is made if new; false if it was there.
 create or replace function pgq.subscribe(
-    subscriber text,
+    queue text,
     pattern text,
     filter jsonb default null,
     since timestamptz default null,
@@ -19,9 +19,9 @@ declare
     v_past boolean := since is not null or since_id is not null;
     v_locked boolean := false;
 begin
-    perform pgq._check_topic(subscriber);
+    perform pgq._check_topic(subscribe.queue);
     if not pgq._is_owner(caller) then
-        perform pgq._require(caller, 'admin', subscriber);
+        perform pgq._require(caller, 'admin', subscribe.queue);
         perform pgq._require_pattern(caller, pattern, v_regex);
     end if;
     if filter is not null and filter <> '{}' then
@@ -29,7 +29,7 @@ begin
     end if;
     if v_past and pgq._is_owner(caller) and not exists (
         select from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
-        where q.name = subscriber and b.pattern = subscribe.pattern)
+        where q.name = subscribe.queue and b.pattern = subscribe.pattern)
     then
         -- Waits for publishers in flight, which do not see the binding yet, and blocks new ones:
         -- exactly the messages that are in the log then have to be added here. Other roles than
@@ -37,9 +37,9 @@ begin
         lock table pgq.message in share row exclusive mode;
         v_locked := true;
     end if;
-    insert into pgq.queue (name) values (subscriber)
+    insert into pgq.queue (name) values (subscribe.queue)
     on conflict on constraint queue_name_unique do nothing;
-    v_queue := pgq._queue(subscriber);
+    v_queue := pgq._queue(subscribe.queue);
 
     insert into pgq.binding (queue_id, pattern, regex, filter, scope, path, pending, since,
                              since_id)
@@ -54,7 +54,7 @@ begin
         select b.* into v_binding from pgq.binding b
         where b.queue_id = v_queue.queue_id and b.pattern = subscribe.pattern;
         if v_binding.filter is distinct from v_filter.document then
-            raise notice '"%" is subscribed to "%" with another filter', subscriber, pattern
+            raise notice '"%" is subscribed to "%" with another filter', subscribe.queue, pattern
                 using hint = 'Change it with pgq.alter_subscription.';
         end if;
         return false;

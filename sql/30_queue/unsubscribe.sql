@@ -1,16 +1,17 @@
 -- Removes a binding; false if it was not there.
 create or replace function pgq.unsubscribe(
-    subscriber text, pattern text, caller pgq.caller default current_user
+    queue text, pattern text, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     if not pgq._is_owner(caller) then
-        perform pgq._require(caller, 'admin', subscriber);
+        perform pgq._require(caller, 'admin', unsubscribe.queue);
     end if;
     delete from pgq.binding b using pgq.queue q
-    where q.name = subscriber and b.queue_id = q.queue_id and b.pattern = unsubscribe.pattern;
+    where q.name = unsubscribe.queue and b.queue_id = q.queue_id
+      and b.pattern = unsubscribe.pattern;
     if not found then
         return false;
     end if;

@@ -41,7 +41,7 @@ begin
         raise exception 'writer "%" has published epoch % and now comes with %', writer,
             v_writer.epoch, epoch
             using errcode = 'object_not_in_prerequisite_state',
-                  hint = 'A writer that begins anew, with a new checkpoint, needs a new name.';
+                  hint = 'A writer with a new checkpoint needs a new name.';
     end if;
     return false;
 end

@@ -83,5 +83,5 @@ comment on function pgq.publish_staged(
     'token after token in their order. Returns how many. With size it fails unless there are that '
     'many (55000). With a writer and an epoch it is done once: the epoch that the writer has '
     'published last publishes nothing and returns 0; an older one is refused (55000), and so is '
-    'one of another query than before, unless it begins anew. Other roles than the owner need the '
+    'one of another query than before, unless it starts again. Other roles than the owner need the '
     'right to publish to the topics, and have their writers to themselves.';

@@ -46,7 +46,8 @@ begin
     if v_route.version is null then
         raise exception 'no queue receives topic "%"', topic
             using errcode = 'QU005',
-                  hint = 'Create one with pgq.create_queue(name) or pgq.subscribe(name, pattern).';
+                  hint = 'Create one with pgq.create_queue(queue) or '
+                         'pgq.subscribe(queue, pattern).';
     end if;
     if cardinality(v_route.binding_ids) >= pgq._limit('standing_filters') then
         v_route := pgq._index_route(v_route);

@@ -21,7 +21,7 @@ begin
             v_hint := 'Such as ''15 min'', ''1 day'' or ''2 weeks''.';
         when schedule.missed is null or schedule.missed not in ('skip', 'one', 'all') then
             v_problem := format('unknown missed "%s"', schedule.missed);
-            v_hint := 'Use skip, one or all: what to do with runs that nobody carried out in time.';
+            v_hint := 'Use skip, one or all: what to do with missed runs.';
         -- By name: an abbreviation or an offset has no clock changes. (The view takes 50 ms.)
         when schedule.time_zone is null or schedule.time_zone <> 'UTC' and not exists (
             select from pg_timezone_names z where lower(z.name) = lower(schedule.time_zone))

@@ -1,7 +1,7 @@
 -- Runs the schedules that are due, a bounded number; returns how many. Called by every claim that
 -- does upkeep, and by maintain().
 --
--- Each run is carried out once: a session that runs a schedule locks its row until the messages and
+-- Each run is published once: a session that runs a schedule locks its row until the messages and
 -- the time of the next run are committed; others skip the row. Not under an old snapshot: that
 -- would fail with 40001 when another session has run the schedule.
 create or replace function pgq._run_schedules(now timestamptz) returns int

@@ -1,7 +1,7 @@
 -- A named claim that does not read its messages: it returns the lease, which has no end unless one
 -- is given. For consumers that read it in parts.
 create or replace function pgq.hold(
-    topic text,
+    queue text,
     key text,
     filter jsonb default null,
     n int default 1,
@@ -15,7 +15,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', hold.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', hold.queue);
     v_taken pgq._taken;
 begin
     if hold.key is null or hold.key = '' then
@@ -23,9 +23,9 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Use a key that says whose it is, such as ''nightly-job 42''.';
     end if;
-    perform pgq._check_claim(caller, hold.topic, hold.n, hold.lease, null);
+    perform pgq._check_claim(caller, hold.queue, hold.n, hold.lease, null);
     if v_queue.mode <> 'queue' then
-        perform pgq._refuse_claim(hold.topic);
+        perform pgq._refuse_claim(hold.queue);
     end if;
     v_taken := pgq._claim(
         v_queue, nullif(hold.filter, '{}'), hold.n, hold.lease, hold.key,

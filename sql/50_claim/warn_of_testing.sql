@@ -16,7 +16,7 @@ begin
     perform set_config('pgq.warned', v_minute, false);
     raise warning 'a claim on queue "%" tested % messages and none matches', queue.name, tested
         using detail = format('The filter is %s.', left(document::text, 500)),
-              hint = format('select * from pgq.explain_filter(%L, filter) tells what to do. '
+              hint = format('select * from pgq.explain_filter(%L, filter) shows what to do. '
                   'Set pgq.warn_after_tests to 0 to hear no more of it.', queue.name);
 end
 $$;

@@ -1,7 +1,7 @@
 -- Lists the messages of a queue in one state: scheduled and leased ones by the end of that state,
 -- dead ones newest first. Reads sets one by one until n messages match.
 create or replace function pgq.messages(
-    topic text, state text default 'ready', filter jsonb default null, n int default 50,
+    queue text, state text default 'ready', filter jsonb default null, n int default 50,
     caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql stable security definer
@@ -11,7 +11,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', messages.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', messages.queue);
     v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), null);
     v_now timestamptz := pgq.now();
     v_sets refcursor;
@@ -29,7 +29,7 @@ begin
                 select null::bigint, m.id, m.topic, m.priority, null::int, m.headers, m.payload,
                        m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
                        m.published_at, m.expires_at, null::timestamptz
-                from pgq.peek(messages.topic, filter, n, caller) m;
+                from pgq.peek(messages.queue, filter, n, caller) m;
             return;
         when 'dead' then
             return query

@@ -1,6 +1,6 @@
 -- The next n messages that a claim with this filter would get; takes nothing.
 create or replace function pgq.peek(
-    topic text, filter jsonb default null, n int default 10, caller pgq.caller default current_user
+    queue text, filter jsonb default null, n int default 10, caller pgq.caller default current_user
 ) returns setof pgq.message
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -9,7 +9,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek.queue);
     v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), v_queue.lane_keys);
     v_lanes pgq._lanes := pgq._keep_lanes(v_queue, v_filter);
     v_now timestamptz := pgq.now();
@@ -22,7 +22,7 @@ begin
     if n is null or n not between 1 and 1000000 then
         raise exception 'n must be between 1 and 1000000, not %', coalesce(n::text, 'null')
             using errcode = 'invalid_parameter_value',
-                  hint = 'n is the most messages to look at.';
+                  hint = 'n is the most messages to return.';
     end if;
     while v_left > 0 loop
         v_rows := 0;

@@ -1,6 +1,6 @@
 -- The ready messages of a queue that match the filter and belong to a slice; takes nothing.
 create or replace function pgq.peek_slice(
-    topic text, filter jsonb default null, slice int default 0, "of" int default 1,
+    queue text, filter jsonb default null, slice int default 0, "of" int default 1,
     caller pgq.caller default current_user
 ) returns setof pgq.claimed
 language plpgsql stable security definer
@@ -10,7 +10,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek_slice.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', peek_slice.queue);
     v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), v_queue.lane_keys);
     v_now timestamptz := pgq.now();
 begin

@@ -1,11 +1,11 @@
 -- The NOTIFY channel of a queue.
-create or replace function pgq.channel(topic text, caller pgq.caller default current_user)
+create or replace function pgq.channel(queue text, caller pgq.caller default current_user)
 returns text
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', channel.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', channel.queue);
 begin
     return v_queue.channel;
 end

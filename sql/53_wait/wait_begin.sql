@@ -6,7 +6,7 @@
 -- transactions that may have missed it have to end (second call). Then comes a last claim. After
 -- that, every message is notified while the registration lasts.
 create or replace function pgq.wait_begin(
-    topic text, waiter text, timeout interval default '30 s',
+    queue text, waiter text, timeout interval default '30 s',
     caller pgq.caller default current_user
 ) returns interval
 language plpgsql volatile security definer
@@ -14,7 +14,7 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_begin.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_begin.queue);
     v_now timestamptz := pgq.now();
     v_waiter pgq.waiter;
     v_due timestamptz;
@@ -81,7 +81,7 @@ begin
 end
 $$;
 comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
-    'Registers a consumer that waits. LISTEN on the channel of pgq.channel(topic) first; then call '
+    'Registers a consumer that waits. LISTEN on the channel of pgq.channel(queue) first; then call '
     'this, in a transaction of its own, after a claim that found nothing. '
     'Returns how long to sleep unless notified, at most the timeout; zero means to claim again at '
     'once. The waiter is a name that no other consumer uses.';

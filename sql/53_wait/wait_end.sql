@@ -1,13 +1,13 @@
 -- Removes the registration of a consumer that is awake: publishing need not notify it.
 create or replace function pgq.wait_end(
-    topic text, waiter text, caller pgq.caller default current_user
+    queue text, waiter text, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_end.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', wait_end.queue);
 begin
     delete from pgq.waiter w
     where w.queue_id = v_queue.queue_id and w.waiter = wait_end.waiter;

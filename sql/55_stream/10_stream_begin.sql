@@ -1,6 +1,6 @@
 -- Acquires a consumer's name, or renews it: the owner calls this periodically while it runs.
 create or replace function pgq.stream_begin(
-    topic text, consumer text, owner text, timeout interval default '30 s',
+    queue text, consumer text, owner text, timeout interval default '30 s',
     lease interval default null, caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
@@ -8,14 +8,14 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_begin.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_begin.queue);
     v_now timestamptz := pgq.now();
     v_stream pgq.stream;
 begin
     if consumer is null or consumer = '' or length(consumer) > 200 or owner is null then
         raise exception 'a stream needs a consumer of at most 200 characters, and an owner'
             using errcode = 'invalid_parameter_value',
-                  hint = 'The consumer is a name that stays; the owner tells processes apart.';
+                  hint = 'The consumer is a name that stays; the owner identifies the process.';
     end if;
     if timeout is null or timeout <= interval '0' or stream_begin.lease <= interval '0' then
         raise exception 'timeout and lease must be longer than zero'
@@ -31,7 +31,7 @@ begin
     if not found then
         select s.* into v_stream from pgq.stream s
         where s.queue_id = v_queue.queue_id and s.consumer = stream_begin.consumer;
-        raise exception 'consumer "%" of queue "%" is in use', consumer, topic
+        raise exception 'consumer "%" of queue "%" is in use', consumer, stream_begin.queue
             using errcode = 'object_in_use',
                   detail = format('%s has it until %s, and renews it.', v_stream.owner,
                                   v_stream.until),

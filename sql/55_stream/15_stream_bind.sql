@@ -1,6 +1,6 @@
 -- Binds a consumer's name to the query whose checkpoint counts its batches.
 create or replace function pgq.stream_bind(
-    topic text, consumer text, owner text, query text default null, batch bigint default null,
+    queue text, consumer text, owner text, query text default null, batch bigint default null,
     anew boolean default false, caller pgq.caller default current_user
 ) returns table (finished bigint, stream_id uuid, bound_to text, committed bigint)
 language plpgsql volatile security definer
@@ -9,14 +9,14 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_bind.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_bind.queue);
     v_stream pgq.stream;
 begin
     select s.* into v_stream from pgq.stream s
     where s.queue_id = v_queue.queue_id and s.consumer = stream_bind.consumer for update;
     if v_stream.owner is distinct from stream_bind.owner or v_stream.owner is null then
         raise exception 'consumer "%" of queue "%" belongs to somebody else now',
-            stream_bind.consumer, stream_bind.topic
+            stream_bind.consumer, stream_bind.queue
             using errcode = 'object_in_use',
                   hint = 'It was silent for longer than its timeout, and another one took over.';
     end if;
@@ -26,7 +26,7 @@ begin
             or stream_bind.batch is not null and v_stream.query <> stream_bind.query)
     then
         raise exception 'consumer "%" of queue "%" belongs to the checkpoint of another query',
-            stream_bind.consumer, stream_bind.topic
+            stream_bind.consumer, stream_bind.queue
             using errcode = 'object_not_in_prerequisite_state',
                   detail = format('It has finished batch %s, and %s.', v_stream.batch,
                                   coalesce('this checkpoint is at batch ' || stream_bind.batch,

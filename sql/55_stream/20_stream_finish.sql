@@ -1,6 +1,6 @@
 -- Acknowledges the batches of a stream up to this one.
 create or replace function pgq.stream_finish(
-    topic text, consumer text, owner text, batch bigint,
+    queue text, consumer text, owner text, batch bigint,
     caller pgq.caller default current_user
 ) returns int
 language plpgsql volatile security definer
@@ -8,7 +8,7 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_finish.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_finish.queue);
     v_stream pgq.stream;
     v_lease_id bigint;
     v_count int := 0;
@@ -21,7 +21,8 @@ begin
     select s.* into v_stream from pgq.stream s
     where s.queue_id = v_queue.queue_id and s.consumer = stream_finish.consumer for update;
     if v_stream.owner is distinct from stream_finish.owner or v_stream.owner is null then
-        raise exception 'consumer "%" of queue "%" belongs to somebody else now', consumer, topic
+        raise exception 'consumer "%" of queue "%" belongs to somebody else now',
+            consumer, stream_finish.queue
             using errcode = 'object_in_use',
                   hint = 'It was silent for longer than its timeout, and another one took over.';
     end if;

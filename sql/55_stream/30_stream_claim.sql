@@ -1,7 +1,7 @@
 -- Finishes the earlier batches and claims this one. A repeated call returns the same messages until
 -- the batch is finished.
 create or replace function pgq.stream_claim(
-    topic text, consumer text, owner text, batch bigint, filter jsonb default null,
+    queue text, consumer text, owner text, batch bigint, filter jsonb default null,
     n int default 1000, lease interval default null,
     runs boolean default false, caller pgq.caller default current_user
 ) returns table (lease_id bigint, size bigint)
@@ -12,13 +12,13 @@ as $$
 #variable_conflict use_column
 begin
     if not pgq._is_owner(caller) then
-        perform pgq._require(caller, 'consume', stream_claim.topic);
+        perform pgq._require(caller, 'consume', stream_claim.queue);
     end if;
-    perform pgq.stream_finish(stream_claim.topic, stream_claim.consumer, stream_claim.owner,
+    perform pgq.stream_finish(stream_claim.queue, stream_claim.consumer, stream_claim.owner,
                               stream_claim.batch - 1);
     if stream_claim.batch is null or exists (
         select from pgq.stream s join pgq.queue q on q.queue_id = s.queue_id
-        where q.name = stream_claim.topic and s.consumer = stream_claim.consumer
+        where q.name = stream_claim.queue and s.consumer = stream_claim.consumer
           and s.batch >= stream_claim.batch)
     then
         raise exception 'batch % of consumer "%" is finished', stream_claim.batch,
@@ -30,7 +30,7 @@ begin
     perform pgq._flush();
     return query
         select h.lease_id, h.size
-        from pgq.hold(stream_claim.topic,
+        from pgq.hold(stream_claim.queue,
                       pgq._batch_key(stream_claim.consumer, stream_claim.batch),
                       stream_claim.filter, stream_claim.n, stream_claim.lease,
                       stream_claim.runs) h;

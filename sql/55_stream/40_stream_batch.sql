@@ -1,6 +1,6 @@
 -- The lease of a batch that was claimed.
 create or replace function pgq.stream_batch(
-    topic text, consumer text, batch bigint, caller pgq.caller default current_user)
+    queue text, consumer text, batch bigint, caller pgq.caller default current_user)
 returns table (lease_id bigint, size bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -8,7 +8,7 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_batch.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_batch.queue);
 begin
     return query
         select l.lease_id, sum(l.size) from pgq.lease l

@@ -1,12 +1,12 @@
 -- Releases a consumer's name; its batches stay claimed for the next owner of the name.
 create or replace function pgq.stream_end(
-    topic text, consumer text, owner text, caller pgq.caller default current_user
+    queue text, consumer text, owner text, caller pgq.caller default current_user
 ) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_end.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_end.queue);
 begin
     update pgq.stream s set owner = null
     where s.queue_id = v_queue.queue_id and s.consumer = stream_end.consumer

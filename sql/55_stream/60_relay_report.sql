@@ -1,13 +1,13 @@
 -- Records how a relay's destination is doing; without a destination, deletes the relay's record.
 create or replace function pgq.relay_report(
-    topic text, relay text, destination text default null, circuit text default 'closed',
+    queue text, relay text, destination text default null, circuit text default 'closed',
     error text default null, caller pgq.caller default current_user
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', relay_report.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', relay_report.queue);
 begin
     if relay is null or relay = '' or length(relay) > 200 then
         raise exception 'a relay needs a name of at most 200 characters'

@@ -1,20 +1,20 @@
 -- Records which execution of an engine reads a batch, so that this execution can commit it.
 create or replace function pgq.stream_read(
-    topic text, consumer text, batch bigint, reader text, caller pgq.caller default current_user
+    queue text, consumer text, batch bigint, reader text, caller pgq.caller default current_user
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_read.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', stream_read.queue);
 begin
     if reader is null or reader = '' or length(reader) > 200
        or num_nonnulls(consumer, batch) < 2
     then
         raise exception 'a reader needs a name of at most 200 characters, a consumer and a batch'
             using errcode = 'invalid_parameter_value',
-                  hint = 'The name tells this execution of the batch from all others.';
+                  hint = 'The name identifies this execution of the batch.';
     end if;
     -- The first task of an execution writes the row; its other tasks write nothing.
     insert into pgq.lineage as l (reader, queue_id, consumer, batch, size, read_at)

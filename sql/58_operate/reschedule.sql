@@ -37,7 +37,7 @@ comment on function pgq._reschedule_line(pgq._selection, timestamptz) is
 
 -- Changes the delivery time of waiting messages.
 create or replace function pgq.reschedule(
-    topic text,
+    queue text,
     ids bigint[] default null,
     filter jsonb default null,
     at timestamptz default null,
@@ -50,7 +50,7 @@ set search_path = pg_catalog, pg_temp
 -- @publisher
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', reschedule.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', reschedule.queue);
     v_selection pgq._selection := pgq._select_messages(v_queue, ids, filter, null);
     v_due timestamptz := coalesce(at, v_selection.now + coalesce(delay, interval '0'));
     v_later boolean;

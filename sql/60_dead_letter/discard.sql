@@ -1,6 +1,6 @@
 -- Deletes dead letters, the oldest first.
 create or replace function pgq.discard(
-    topic text,
+    queue text,
     filter jsonb default null,
     n int default null,
     dry_run boolean default false,
@@ -12,7 +12,7 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', discard.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', discard.queue);
     v_letters bigint[] := pgq._dead_letters(v_queue.queue_id, filter, cause, n, not dry_run);
     v_gone record;
 begin

@@ -25,12 +25,12 @@ comment on function pgq._revive(
 
 -- Puts dead letters back into their queue, or into another one, the oldest first.
 create or replace function pgq.replay(
-    topic text,
+    queue text,
     filter jsonb default null,
     n int default null,
     dry_run boolean default false,
     cause jsonb default null,
-    to_topic text default null,
+    to_queue text default null,
     per_second int default null,
     patch jsonb default null,
     caller pgq.caller default current_user
@@ -40,7 +40,7 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', replay.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', replay.queue);
     v_to pgq.queue := v_queue;
     v_now timestamptz := pgq.now();
     v_letters bigint[];
@@ -53,11 +53,11 @@ begin
         raise exception 'per_second must be positive, not %', per_second
             using errcode = 'invalid_parameter_value', hint = 'Leave it out to replay at once.';
     end if;
-    if to_topic is not null then
-        v_to := pgq._destination(caller, v_queue, to_topic);
+    if to_queue is not null then
+        v_to := pgq._destination(caller, v_queue, to_queue);
     end if;
     v_letters := pgq._dead_letters(v_queue.queue_id, filter, cause, n, not dry_run);
-    if to_topic is not null and patch is null then
+    if to_queue is not null and patch is null then
         if not dry_run then
             -- As in pgq.move: the other queue must not get a message twice.
             perform pgq._lock('replay');
@@ -75,7 +75,7 @@ begin
     v_ids := pgq._restore_messages(v_letters, patch);
     select array_agg(d.message_id) as ids, array_agg(d.group_key) as keys into v_gone
     from pgq.letter d where d.dead_letter_id = any (v_letters);
-    if patch is not null and to_topic is null then
+    if patch is not null and to_queue is null then
         -- If a dead letter blocks its group, the new message becomes the head instead.
         update pgq.group_head h set message_id = u.id
         from unnest(v_letters, v_ids) u (letter, id)
@@ -105,15 +105,15 @@ begin
             v_set.expired, v_set.group_key, v_set.due_at, v_now);
         perform pgq._record(
             v_queue.queue_id, 'replay', 0, v_set.old,
-            case when to_topic is not null then 'to ' || v_to.name end);
-        if to_topic is not null or patch is not null then
+            case when to_queue is not null then 'to ' || v_to.name end);
+        if to_queue is not null or patch is not null then
             perform pgq._record(
                 v_to.queue_id, 'arrive', 0, pgq._set_of(v_set.ids),
                 coalesce(v_set.note, 'from ' || v_queue.name));
         end if;
         v_count := v_count + cardinality(v_set.ids);
     end loop;
-    if to_topic is not null then
+    if to_queue is not null then
         perform pgq._unblock_groups(v_queue, v_gone.ids, v_gone.keys, v_now);
     end if;
     return v_count;
@@ -124,7 +124,7 @@ comment on function pgq.replay(
     'Puts dead letters back into their queue with all their attempts (redrive), the oldest first, '
     'at most n. Selects those whose message matches the filter and whose end matches the cause, a '
     'filter over reason, error, attempts, failed_at (text in UTC, such as 2030-01-31T12:00), '
-    'holder and replay_count. With to_topic they go to that queue instead. With per_second, so '
+    'holder and replay_count. With to_queue they go to that queue instead. With per_second, so '
     'many of them are due in each second from now on. With patch, a JSON merge patch of the '
     'payload, each becomes a new message. Returns how many; dry_run only counts. A message that '
     'fails again keeps its replay_count and its whole history.';

@@ -16,7 +16,7 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'the archive reads under READ COMMITTED only'
             using errcode = 'feature_not_supported',
-                  hint = 'An older snapshot does not see what was carried forward.';
+                  hint = 'An older snapshot does not see the messages copied forward.';
     end if;
     perform pgq._lock('era');
     if exists (select from pgq.archive a

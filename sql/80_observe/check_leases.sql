@@ -1,4 +1,4 @@
--- Invariants of leases: a lease id or key belongs to one claim, and a lease knows if it has groups.
+-- Invariants of leases: a lease id or key belongs to one claim, and its group flag is right.
 create or replace function pgq._check_leases()
 returns table (problem text, queue_id int, detail text)
 language plpgsql stable
@@ -16,7 +16,7 @@ begin
         having count(distinct (l.queue_id, l.claimed_at, l.key, l.holder, l.client)) > 1
             or count(*) > 1 and min(l.part) = 0 or count(*) > count(distinct l.part)
         union all
-        select distinct 'a lease does not know whether it holds groups', l.queue_id,
+        select distinct 'the group flag of a lease is wrong', l.queue_id,
                format('lease %s', l.lease_id)
         from pgq.lease l cross join unnest(l.ids) i
         join pgq.message m on m.id >= lower(i) and m.id < upper(i)

@@ -8,7 +8,7 @@ as $$
 #variable_conflict use_column
 begin
     return query
-        select 'a ready row does not stand where its lowest id belongs', r.queue_id,
+        select 'the rank of a ready row differs from that of its lowest id', r.queue_id,
                format('rank %s, ids %s', r.rank, r.ids)
         from pgq.ready r where pgq._rank_id(r.rank) <> lower(r.ids)
         union all

@@ -1,6 +1,6 @@
 -- Explains a filter for a queue, in readable rows.
 create or replace function pgq.explain_filter(
-    topic text, filter jsonb, caller pgq.caller default current_user
+    queue text, filter jsonb, caller pgq.caller default current_user
 ) returns table (item text, value text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -8,7 +8,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'consume', explain_filter.topic);
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', explain_filter.queue);
     v_filter pgq.filter := pgq._find_filter(
         coalesce(explain_filter.filter, '{}'), v_queue.lane_keys);
     v_tree jsonb := pgq._filter_parse(v_filter.document);
@@ -111,7 +111,7 @@ begin
             'queue choose with ''{auto}''; or give the filter a queue of its own with '
             'pgq.subscribe',
             array_to_string(v_fields, ', '), v_queue.name)
-        else 'give the filter a queue of its own with pgq.subscribe(name, pattern, filter): it is '
+        else 'give the filter a queue of its own with pgq.subscribe(queue, pattern, filter): it is '
             'then evaluated once, when a message is published'
         end);
 end

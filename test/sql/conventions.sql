@@ -140,16 +140,16 @@ select distinct on (r.proname) r.oid, r.proname as name
 from routine r order by r.proname, (r.name ~ 'json\M');
 create temp table promised (name text, parameters text, result text);
 insert into promised values
-    ('create_queue', 'name text, lane_keys text[] DEFAULT NULL::text[], '
+    ('create_queue', 'queue text, lane_keys text[] DEFAULT NULL::text[], '
         'lease interval DEFAULT ''00:00:30''::interval, max_attempts integer DEFAULT 3, '
         'backoff interval DEFAULT ''00:00:01''::interval, '
         'max_backoff interval DEFAULT ''00:05:00''::interval, '
         'retention interval DEFAULT ''1 day''::interval, mode text DEFAULT ''queue''::text',
         'boolean'),
-    ('alter_queue', 'name text', 'void'),
-    ('drop_queue', 'name text', 'boolean'),
-    ('pause', 'name text', 'boolean'),
-    ('resume', 'name text', 'boolean'),
+    ('alter_queue', 'queue text', 'void'),
+    ('drop_queue', 'queue text', 'boolean'),
+    ('pause', 'queue text', 'boolean'),
+    ('resume', 'queue text', 'boolean'),
     ('publish', 'topic text, payload jsonb, headers jsonb DEFAULT ''{}''::jsonb, '
         'priority integer DEFAULT 0, delay interval DEFAULT NULL::interval, '
         'expires_in interval DEFAULT NULL::interval, sender text DEFAULT NULL::text, '
@@ -171,25 +171,25 @@ insert into promised values
         'error text DEFAULT NULL::text, details jsonb DEFAULT NULL::jsonb', 'integer'),
     ('extend', 'lease_id bigint, lease interval DEFAULT NULL::interval',
         'timestamp with time zone'),
-    ('peek', 'topic text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT 10',
+    ('peek', 'queue text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT 10',
         'SETOF pgq.message'),
     ('leased', 'lease_id bigint', 'SETOF pgq.claimed'),
-    ('replay', 'topic text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT NULL::integer, '
+    ('replay', 'queue text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT NULL::integer, '
         'dry_run boolean DEFAULT false', 'integer'),
-    ('discard', 'topic text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT NULL::integer',
+    ('discard', 'queue text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT NULL::integer',
         'integer'),
-    ('purge', 'topic text, filter jsonb DEFAULT NULL::jsonb, dry_run boolean DEFAULT false',
+    ('purge', 'queue text, filter jsonb DEFAULT NULL::jsonb, dry_run boolean DEFAULT false',
         'bigint'),
-    ('cancel', 'topic text, ids bigint[] DEFAULT NULL::bigint[], '
+    ('cancel', 'queue text, ids bigint[] DEFAULT NULL::bigint[], '
         'filter jsonb DEFAULT NULL::jsonb, dedup_key text DEFAULT NULL::text, '
         'dry_run boolean DEFAULT false', 'bigint'),
-    ('move', 'topic text, to_topic text, filter jsonb DEFAULT NULL::jsonb, '
+    ('move', 'queue text, to_queue text, filter jsonb DEFAULT NULL::jsonb, '
         'n integer DEFAULT NULL::integer, dry_run boolean DEFAULT false', 'bigint'),
-    ('reschedule', 'topic text, ids bigint[] DEFAULT NULL::bigint[], '
+    ('reschedule', 'queue text, ids bigint[] DEFAULT NULL::bigint[], '
         'filter jsonb DEFAULT NULL::jsonb', 'bigint'),
     ('matches', 'filter jsonb, headers jsonb, payload jsonb DEFAULT NULL::jsonb', 'boolean'),
     ('compile_filter', 'filter jsonb', null),
-    ('explain_filter', 'topic text, filter jsonb', 'TABLE(item text, value text)'),
+    ('explain_filter', 'queue text, filter jsonb', 'TABLE(item text, value text)'),
     ('header_equals', 'key text, value text', 'jsonb'),
     ('header_in', 'key text, "values" text[]', 'jsonb'),
     ('header_not_equals', 'key text, value text', 'jsonb'),
@@ -215,6 +215,17 @@ select is_empty(
       where f.provariadic = 0 and f.pronargs - f.pronargdefaults
           <> regexp_count(p.parameters, '[a-z_"]+ [a-z\[\]]+(?=,|$)')$$,
     'what follows the promised parameters has defaults');
+select is_empty(
+    $$select r.name, a.name from routine r join pg_proc f using (oid)
+      cross join unnest(f.proargnames[:f.pronargs]) a (name)
+      where r.proname !~ '^_' and (
+          a.name in ('subscriber', 'queue_name', 'to_topic')
+          or a.name = 'topic' and r.proname not in (
+              -- those that are about topics
+              'publish', 'publish_batch', 'schedule', 'matches', 'matches_topic', 'read_log',
+              'log_range', 'log_parts', 'log_lock', 'writer_epoch',
+              'claim'))$$,
+    'the name of a queue is called queue, except in claim');
 select columns_are('pgq', 'claimed', array[
     'lease_id', 'id', 'topic', 'priority', 'attempt', 'headers', 'payload', 'sender', 'recipient',
     'reply_to', 'correlation_id', 'group_key', 'published_at', 'expires_at', 'lease_until'],

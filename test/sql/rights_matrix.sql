@@ -157,7 +157,7 @@ insert into matrix values
     ('reschedule', $$select pgq.reschedule('own')$$, '42501', '42501', 'ok', '42501'),
     ('move', $$select pgq.move('own', 'elsewhere')$$, '42501', '42501', '42501', '42501'),
     ('move', $$select pgq.move('elsewhere', 'own')$$, '42501', '42501', '42501', '42501'),
-    ('replay', $$select pgq.replay('own', to_topic => 'elsewhere')$$,
+    ('replay', $$select pgq.replay('own', to_queue => 'elsewhere')$$,
         '42501', '42501', '42501', '42501'),
     ('unsubscribe', $$select pgq.unsubscribe('own', 'own.*')$$, '42501', '42501', 'ok', '42501'),
     ('unsubscribe_all', $$select pgq.unsubscribe_all('own')$$, '42501', '42501', 'ok', '42501'),

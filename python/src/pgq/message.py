@@ -14,7 +14,12 @@ __all__ = ["Draft", "Message", "common_options", "received"]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A claimed message: the columns of ``pgq.claimed``, in their order."""
+    """A claimed message: the columns of ``pgq.claimed``, in their order.
+
+    >>> [message] = client.claim("orders")
+    >>> message.id, message.attempt, message.payload
+    (41, 1, {'amount': 12})
+    """
 
     lease_id: int
     id: int
@@ -54,6 +59,8 @@ class Draft:
     """A message to be published: the parameters of ``pgq.publish``.
 
     Durations may also be numbers of seconds or texts such as ``15m``.
+
+    >>> client.publish_many([Draft(topic="orders", payload={"amount": 12}, priority=5)])
     """
 
     payload: Any

@@ -1,12 +1,12 @@
-"""The rows that clients return, for editors and type checkers.
-
-At run time the rows are plain dicts, so additional columns of a newer server do no harm.
-"""
+"""The rows that clients return."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from functools import cache
+from typing import Any, Self
 
 __all__ = [
     "DeadLetter",
@@ -18,12 +18,40 @@ __all__ = [
     "QueueStats",
     "RelayState",
     "Result",
+    "Row",
     "Schedule",
     "Subscription",
+    "row_of",
 ]
 
 
-class Subscription(TypedDict):
+class Row:
+    """A row of a result: ``row.queue`` and ``row["queue"]`` are the same, ``dict(row)`` is a dict.
+
+    >>> for stats in client.queue_stats():
+    ...     print(stats.queue, stats.ready)
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, **columns: Any) -> Self:
+        """Return a row with these columns; the others are None."""
+        return cls(*(columns.get(field.name) for field in fields(cls)))  # type: ignore[arg-type]
+
+    def keys(self) -> list[str]:
+        """Return the names of the columns."""
+        return [field.name for field in fields(self)]  # type: ignore[arg-type]
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription(Row):
     """A row of `subscriptions`."""
 
     subscriber: str
@@ -34,7 +62,8 @@ class Subscription(TypedDict):
     last_matched_at: datetime | None
 
 
-class Schedule(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Schedule(Row):
     """A row of `schedules`: the message, its times, and the last run."""
 
     name: str
@@ -56,7 +85,8 @@ class Schedule(TypedDict):
     error: str | None
 
 
-class LogMessage(TypedDict):
+@dataclass(frozen=True, slots=True)
+class LogMessage(Row):
     """A message of the log, as `peek` and `replies` return it."""
 
     id: int
@@ -77,7 +107,8 @@ class LogMessage(TypedDict):
     publisher: str | None
 
 
-class ListedMessage(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ListedMessage(Row):
     """A message in one state, as `messages` returns it."""
 
     lease_id: int | None
@@ -97,7 +128,8 @@ class ListedMessage(TypedDict):
     lease_until: datetime | None
 
 
-class DeadLetter(TypedDict):
+@dataclass(frozen=True, slots=True)
+class DeadLetter(Row):
     """A dead letter: how the message ended, and the message."""
 
     dead_letter_id: int
@@ -128,7 +160,8 @@ class DeadLetter(TypedDict):
     published_at: datetime
 
 
-class Result(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Result(Row):
     """A row of `result`: the outcome of a message in one queue."""
 
     queue: str
@@ -138,7 +171,8 @@ class Result(TypedDict):
     at: datetime | None
 
 
-class HistoryEvent(TypedDict):
+@dataclass(frozen=True, slots=True)
+class HistoryEvent(Row):
     """A row of `history`: an event of a message."""
 
     at: datetime
@@ -151,7 +185,8 @@ class HistoryEvent(TypedDict):
     note: str | None
 
 
-class QueueStats(TypedDict):
+@dataclass(frozen=True, slots=True)
+class QueueStats(Row):
     """A row of `queue_stats`. ``exact`` is False where the counts are estimates."""
 
     queue: str
@@ -173,7 +208,8 @@ class QueueStats(TypedDict):
     estimated: list[str] | None
 
 
-class Finding(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Finding(Row):
     """A row of `findings`: a problem, and its cure."""
 
     severity: str
@@ -184,7 +220,8 @@ class Finding(TypedDict):
     cure: str
 
 
-class Metric(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Metric(Row):
     """A row of `metrics`."""
 
     name: str
@@ -194,7 +231,8 @@ class Metric(TypedDict):
     help: str
 
 
-class RelayState(TypedDict):
+@dataclass(frozen=True, slots=True)
+class RelayState(Row):
     """A row of `relays`: the queue, the destination, and whether the relay works."""
 
     queue: str
@@ -206,3 +244,26 @@ class RelayState(TypedDict):
     error: str | None
     owner: str | None
     batch: int | None
+
+
+def row_of(kind: Any) -> Callable[[Any], Callable[[Sequence[Any]], Any]]:
+    """Return a row factory of psycopg for this kind of row, always the same one.
+
+    Columns of a newer server that the kind lacks are left out; columns that an older server lacks
+    are None.
+
+    :param kind: a class of this module.
+    """
+    return _factory(kind)
+
+
+@cache
+def _factory(kind: Any) -> Callable[[Any], Callable[[Sequence[Any]], Any]]:
+    names = [field.name for field in fields(kind)]
+
+    def factory(cursor: Any) -> Callable[[Sequence[Any]], Any]:
+        found = {column.name: i for i, column in enumerate(cursor.description or ())}
+        positions = [found.get(name) for name in names]
+        return lambda values: kind(*(None if i is None else values[i] for i in positions))
+
+    return factory

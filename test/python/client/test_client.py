@@ -102,8 +102,28 @@ def test_the_type_of_a_row_has_the_columns_of_its_statement(
     assert list(row.__annotations__) == [column.name for column in found]
 
 
+def test_a_row_has_attributes_and_becomes_a_dict(client: pgq.PooledClient) -> None:
+    client.create_queue("orders")
+    client.publish("orders", {"amount": 1}, headers={"type": "paid"})
+    [stats] = client.queue_stats()
+    assert (stats.queue, stats.ready, stats["ready"]) == ("orders", 1, 1)
+    [message] = client.peek("orders")
+    assert (message.payload, dict(message)["headers"]) == ({"amount": 1}, {"type": "paid"})
+    with pytest.raises(KeyError):
+        stats["nothing"]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        stats.ready = 2  # type: ignore[misc]
+
+
+def test_a_row_leaves_out_columns_that_it_does_not_know(db: psycopg.Connection) -> None:
+    with db.cursor(row_factory=rows.row_of(rows.Finding)) as cursor:
+        cursor.execute("select 'new' as added, 'orders' as queue, 'paused' as finding")
+        [found] = cursor.fetchall()
+    assert (found.queue, found.finding, found.cure) == ("orders", "paused", None)
+
+
 def test_the_options_of_a_queue_have_types_as_they_have_parameters() -> None:
-    given = set(inspect.signature(pgq.Client.create_queue).parameters) - {"self", "name"}
+    given = set(inspect.signature(pgq.Client.create_queue).parameters) - {"self", "queue"}
     assert given == set(options.QueuePolicy.__annotations__)
     config = {field.name for field in dataclasses.fields(pgq.ConsumerConfig)}
     assert config == set(options.ConsumerOptions.__annotations__)
@@ -391,7 +411,7 @@ def test_dead_letters_are_chosen_by_cause_changed_and_sent_elsewhere(
     assert client.replay("orders", cause=F.error == "error 0", dry_run=True) == 1
     assert client.replay("orders", cause={"error": "error 0"}, patch={"ok": True}) == 1
     assert client.claim("orders")[0].payload == {"n": 2, "ok": True}
-    assert client.replay("orders", to_topic="fixed", per_second=1) == 2
+    assert client.replay("orders", to_queue="fixed", per_second=1) == 2
     assert [message.payload for message in client.claim("fixed", n=9)] == [{"n": 1}]
 
 

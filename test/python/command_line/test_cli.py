@@ -212,7 +212,7 @@ def test_install_upgrades_an_older_plain_installation(
     assert pgq_run("install", "--plain", "--dsn", empty).code == 0
     with psycopg.connect(empty, autocommit=True) as conn:
         conn.execute(
-            "create or replace function pgq.pause(name text,"
+            "create or replace function pgq.pause(queue text,"
             " caller pgq.caller default current_user) returns boolean"
             " language sql return null::boolean"
         )

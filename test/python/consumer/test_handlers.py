@@ -269,7 +269,7 @@ def test_a_consumer_that_cannot_begin_says_so_where_it_is_started(
         assert not consumer.running
         assert isinstance(consumer.error, kind)
         (told,) = records(caplog, "consumer_died")
-        assert told["queue"] == consumer.topic
+        assert told["queue"] == consumer.queue
         assert told["levelname"] == "ERROR"
         consumer.close()
 

@@ -52,7 +52,7 @@ select results_eq('select distinct attempt, grouped from part', 'values (1, fals
 savepoint groups;
 update pgq.lease set grouped = true where lease_id = (select lease_id from held);
 select set_eq('select problem from pgq.check()',
-    array['a lease does not know whether it holds groups'],
+    array['the group flag of a lease is wrong'],
     'a lease that says otherwise is found out');
 rollback to groups;
 select is_empty(

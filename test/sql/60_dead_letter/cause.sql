@@ -55,8 +55,8 @@ from unnest('{replay,discard}'::text[]) f, (values
     ($$cause => '{"error": {"$what": 1}}'$$, 'QU004')) v (x, code);
 
 -- to another queue
-select is(pgq.replay('work', to_topic => 'other', dry_run => true), 2, 'a dry run counts');
-select is(pgq.replay('work', '{"name": "b"}', to_topic => 'other'), 1,
+select is(pgq.replay('work', to_queue => 'other', dry_run => true), 2, 'a dry run counts');
+select is(pgq.replay('work', '{"name": "b"}', to_queue => 'other'), 1,
     'a dead letter goes to another queue');
 select is(pg_temp.names('other', 'ready'), 'b', 'and is there');
 select is((select string_agg(queue || ' ' || event || coalesce(' ' || note, ''), ', ')
@@ -65,16 +65,16 @@ select is((select string_agg(queue || ' ' || event || coalesce(' ' || note, ''),
                'the history says so');
 select is_empty('select * from pgq.check()', 'the state is sound');
 select throws_ok(format('select pgq.replay(''work'', %s)', x), code, null, x) from (values
-    ('to_topic => ''work''', '22023'), ('to_topic => ''nowhere''', 'QU001'),
+    ('to_queue => ''work''', '22023'), ('to_queue => ''nowhere''', 'QU001'),
     ('per_second => 0', '22023')) v (x, code);
 
 -- a message that the other queue has already
 select pgq.subscribe('copy', 'work');
 select pg_temp.fail('e', 'x');
-select is(pgq.replay('work', '{"name": "e"}', to_topic => 'copy'), 0,
+select is(pgq.replay('work', '{"name": "e"}', to_queue => 'copy'), 0,
     'what the other queue holds stays');
 select is(pgq.purge('copy'), 1::bigint, 'until it is gone there');
-select is(pgq.replay('work', '{"name": "e"}', to_topic => 'copy'), 1, 'then it goes');
+select is(pgq.replay('work', '{"name": "e"}', to_queue => 'copy'), 1, 'then it goes');
 select is_empty('select * from pgq.check()', 'the state is sound');
 
 -- changed
@@ -121,7 +121,7 @@ select is(t.held('line', 'ready') || '/' || t.held('line', 'waiting'), 'g1 fixed
     'and keeps its turn');
 select is_empty('select * from pgq.check()', 'the group is sound');
 select pgq.nack(lease_id, error => 'x') from pgq.claim('line');
-select is(pgq.replay('line', to_topic => 'other'), 1,
+select is(pgq.replay('line', to_queue => 'other'), 1,
     'a dead letter that blocks its group goes elsewhere');
 select is(t.held('line', 'ready') || '/' || t.held('line', 'waiting'), 'g2/g3',
     'and the group goes on');

@@ -219,7 +219,7 @@ from (values
       select id, 1, topic, payload, published_at, publisher from pgq.message_0',
      'a message is in the log twice'),
     ('update pgq.ready set queue_id = 999', 'a set belongs to no queue'),
-    ('update pgq.ready set rank = rank + 1', 'does not stand where its lowest id belongs'),
+    ('update pgq.ready set rank = rank + 1', 'differs from that of its lowest id'),
     ('update pgq.message set priority = priority + 1', 'another priority or expiry'),
     ('update pgq.ready set expires_at = now()', 'another priority or expiry'),
     ('update pgq.ready set lane_id = 999', 'a lane that is not there'),

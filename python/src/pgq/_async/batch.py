@@ -36,6 +36,10 @@ class AsyncBatch:
       messages at once, loop over `messages`: that records nothing.
 
     A parameter `messages` accepts messages or ids; None means all messages that are left.
+
+    >>> async with await client.claim("orders", n=10) as batch:
+    ...     for message in batch:
+    ...         await ship(message.payload)
     """
 
     __slots__ = ("_at", "_client", "_left", "lease_id", "lease_until", "messages", "refused")

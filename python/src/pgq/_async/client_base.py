@@ -20,10 +20,12 @@ from pgq._shared.log import notice
 from pgq.errors import translated
 from pgq.filters import Filter, document
 from pgq.payloads.serializers import Payloads
+from pgq.rows import Row, row_of
 
 __all__ = ["AsyncStatements", "Conn", "KeepingConnection", "run"]
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Row)
 Conn = AsyncConnection[Any]
 
 # A cursor with a result of this many rows is not kept: it would keep their memory.
@@ -119,8 +121,14 @@ class AsyncStatements:
     ) -> list[Any]:
         """Run a statement and return its rows, made by the factory.
 
+        :param statement: the statement, with ``%s`` for parameters.
+        :param factory: a row factory of psycopg; None for tuples.
         :param repeatable: the statement may run twice, so that a pooled client can repeat it after
             a lost connection.
+        :param parameters: their values.
+
+        >>> await client.fetch_rows("select 1")
+        [(1,)]
         """
         if self._lender is None:
             conn, loader = self._conn, self._loader
@@ -136,11 +144,40 @@ class AsyncStatements:
             conn.remove_notice_handler(notice)
 
     async def fetch_dicts(self, statement: LiteralString, *parameters: Any) -> list[Any]:
-        """Run a statement that may run twice, and return its rows as dicts."""
+        """Run a statement that may run twice, and return its rows as dicts.
+
+        :param statement: the statement, with ``%s`` for parameters.
+        :param parameters: their values.
+
+        >>> await client.fetch_dicts("select 1 as one")
+        [{'one': 1}]
+        """
         return await self.fetch_rows(statement, *parameters, factory=dict_row, repeatable=True)
 
+    async def fetch_records(
+        self, kind: type[R], statement: LiteralString, *parameters: Any
+    ) -> list[R]:
+        """Run a statement that may run twice, and return its rows as objects of this kind.
+
+        :param kind: a class of `pgq.rows`.
+        :param statement: the statement, with ``%s`` for parameters.
+        :param parameters: their values.
+
+        >>> await client.fetch_records(Finding, "select * from pgq.findings()")
+        []
+        """
+        return await self.fetch_rows(statement, *parameters, factory=row_of(kind), repeatable=True)
+
     async def fetch_value(self, kind: type[T], statement: LiteralString, *parameters: Any) -> T:
-        """Run a statement that returns one value of this type, and return the value."""
+        """Run a statement that returns one value of this type, and return the value.
+
+        :param kind: the type of the value.
+        :param statement: the statement, with ``%s`` for parameters.
+        :param parameters: their values.
+
+        >>> await client.fetch_value(int, "select 1")
+        1
+        """
         rows = await self.fetch_rows(statement, *parameters, factory=scalar_row)
         value: T = rows[0]
         return value

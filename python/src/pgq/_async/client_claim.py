@@ -85,13 +85,26 @@ class AsyncClaimMethods(AsyncStatements):
         return batch
 
     async def claim_by_id(
-        self, topic: str, message_id: int, *, lease: Duration | None = None
+        self, queue: str, message_id: int, *, lease: Duration | None = None
     ) -> AsyncBatch:
-        """Claim the message with this id; return an empty batch if it is not ready."""
-        return await self.claim(topic, F.msg.id == message_id, lease=lease)
+        """Claim the message with this id; return an empty batch if it is not ready.
+
+        :param queue: the name of the queue.
+        :param message_id: the id of the message.
+        :param lease: the lease duration; None for the queue's.
+
+        >>> [message] = await client.claim_by_id("orders", 41)
+        """
+        return await self.claim(queue, F.msg.id == message_id, lease=lease)
 
     async def leased(self, lease_id: int) -> AsyncBatch:
-        """Return the messages that a lease still holds, for example after a restart."""
+        """Return the messages that a lease still holds, for example after a restart.
+
+        :param lease_id: the id of the lease.
+
+        >>> [message.id for message in await client.leased(lease_id)]
+        [41, 42]
+        """
         messages: list[Message] = await self.fetch_rows(
             sql.LEASED, lease_id, factory=_messages, repeatable=True
         )
@@ -116,6 +129,12 @@ class AsyncClaimMethods(AsyncStatements):
         """Acknowledge one message of a lease and store a result, which `result` returns.
 
         The result is kept as long as the log keeps messages.
+
+        :param lease_id: the id of the lease.
+        :param id: the id of the message.
+        :param result: the result, as a JSON value.
+
+        >>> await client.finish(message.lease_id, message.id, {"sum": 12})
         """
         await self.fetch_rows(sql.FINISH, lease_id, id, self._optional(result))
 
@@ -160,6 +179,9 @@ class AsyncClaimMethods(AsyncStatements):
         :param lease_id: the id of the lease. A claimed message here means this message alone.
         :param ids: messages or their ids; None for all messages of the lease.
         :param delay: how long the messages cannot be claimed.
+
+        >>> await client.release(message, delay="10s")
+        1
         """
         return await self.fetch_value(
             int, sql.RELEASE, *lease_and_ids(lease_id, ids), span(delay, "delay")
@@ -179,6 +201,9 @@ class AsyncClaimMethods(AsyncStatements):
         :param ids: messages or their ids; None for all messages of the lease.
         :param error: the reason, as text for people.
         :param details: the reason, as JSON for programs.
+
+        >>> await client.bury(message, error="no such customer")
+        1
         """
         return await self.fetch_value(
             int, sql.BURY, *lease_and_ids(lease_id, ids), _text(error), self._optional(details)
@@ -189,6 +214,8 @@ class AsyncClaimMethods(AsyncStatements):
 
         :param lease_id: the id of the lease.
         :param lease: the lease duration from now on; None for the queue's.
+
+        >>> await client.extend(batch.lease_id, "5m")
         """
         longer = span(lease, "lease")
         rows = await self.fetch_rows(
@@ -204,25 +231,37 @@ class AsyncClaimMethods(AsyncStatements):
         a rollback then removes the record, too.
 
         :param handler: the name of the handler.
+        :param message_id: the id of the message.
         :param size: how many messages are remembered for a handler.
+
+        >>> await client.seen("mailer", 41)
+        False
         """
         return await self.fetch_value(bool, sql.SEEN, handler, message_id, size)
 
-    async def channel(self, topic: str) -> str:
-        """Return the channel to LISTEN to for messages of a queue."""
-        return await self.fetch_value(str, sql.CHANNEL, topic)
+    async def channel(self, queue: str) -> str:
+        """Return the channel to LISTEN to for messages of a queue.
 
-    async def wait_begin(self, topic: str, waiter: str, timeout: Duration) -> timedelta:
+        :param queue: the name of the queue.
+
+        >>> channel = await client.channel("orders")
+        """
+        return await self.fetch_value(str, sql.CHANNEL, queue)
+
+    async def wait_begin(self, queue: str, waiter: str, timeout: Duration) -> timedelta:
         """Register a consumer as a listener before it sleeps; return how long it may sleep.
 
         Zero means: claim again first.
 
+        :param queue: the name of the queue.
         :param waiter: a name that no other consumer uses.
         :param timeout: the longest sleep.
+
+        >>> seconds = (await client.wait_begin("orders", "worker-1", "30s")).total_seconds()
         """
         rows = await self.fetch_rows(
             sql.WAIT_BEGIN,
-            topic,
+            queue,
             waiter,
             duration(timeout, "timeout"),
             factory=scalar_row,
@@ -231,13 +270,20 @@ class AsyncClaimMethods(AsyncStatements):
         until: timedelta = rows[0]
         return until
 
-    async def wait_end(self, topic: str, waiter: str) -> bool:
-        """Remove a listener that has woken up; return False if it was not registered."""
-        return await self.fetch_value(bool, sql.WAIT_END, topic, waiter)
+    async def wait_end(self, queue: str, waiter: str) -> bool:
+        """Remove a listener that has woken up; return False if it was not registered.
+
+        :param queue: the name of the queue.
+        :param waiter: the name that was registered.
+
+        >>> await client.wait_end("orders", "worker-1")
+        True
+        """
+        return await self.fetch_value(bool, sql.WAIT_END, queue, waiter)
 
     async def stream_begin(
         self,
-        topic: str,
+        queue: str,
         consumer: str,
         owner: str,
         timeout: Duration = timedelta(seconds=30),
@@ -245,16 +291,19 @@ class AsyncClaimMethods(AsyncStatements):
     ) -> int:
         """Take or renew the ownership of a stream; return its last finished batch (0: none).
 
-        :param topic: the name of the queue.
+        :param queue: the name of the queue.
         :param consumer: the name of the stream.
         :param owner: a name that no other process uses.
         :param timeout: after this time without renewal, another process can take the stream.
         :param lease: extend the lease of the current batch by this time.
+
+        >>> await client.stream_begin("orders", "archive", "process-7")
+        0
         """
         return await self.fetch_value(
             int,
             sql.STREAM_BEGIN,
-            topic,
+            queue,
             consumer,
             owner,
             duration(timeout, "timeout"),

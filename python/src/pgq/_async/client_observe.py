@@ -30,50 +30,79 @@ __all__ = ["AsyncObserveMethods"]
 class AsyncObserveMethods(AsyncStatements):
     """Read the state of queues and messages; nothing is changed."""
 
-    async def peek(self, topic: str, filter: Filter | int = None, n: int = 10) -> list[LogMessage]:
+    async def peek(self, queue: str, filter: Filter | int = None, n: int = 10) -> list[LogMessage]:
         """Return the next messages of a queue without claiming them.
 
-        :param topic: the name of the queue.
+        :param queue: the name of the queue.
         :param filter: the messages to return; None for all. A number here is n.
         :param n: the most messages.
+
+        >>> [message.payload for message in await client.peek("orders", 5)]
+        [{'amount': 12}]
         """
-        check_texts(topic=topic)
+        check_texts(queue=queue)
         wanted, n = how_many(filter, n, default=10)
-        return await self.fetch_dicts(sql.PEEK, topic, self._filter(wanted), n)
+        return await self.fetch_records(LogMessage, sql.PEEK, queue, self._filter(wanted), n)
 
     async def messages(
-        self, topic: str, state: MessageState = "ready", filter: Filter = None, n: int = 50
+        self, queue: str, state: MessageState = "ready", filter: Filter = None, n: int = 50
     ) -> list[ListedMessage]:
         """List messages of a queue that are in one state, without claiming them.
 
-        :param topic: the name of the queue.
+        :param queue: the name of the queue.
         :param state: ready, scheduled, leased, waiting (in an ordering group) or dead.
         :param filter: the messages to list; None for all.
         :param n: the most messages.
+
+        >>> [row.id for row in await client.messages("orders", "scheduled")]
+        [41, 42]
         """
-        check_texts(topic=topic, state=state)
+        check_texts(queue=queue, state=state)
         check_numbers(n=n)
-        return await self.fetch_dicts(sql.MESSAGES, topic, state, self._filter(filter), n)
+        return await self.fetch_records(
+            ListedMessage, sql.MESSAGES, queue, state, self._filter(filter), n
+        )
 
     async def result(self, message_id: int) -> list[Result]:
         """Return the outcome of a message: queue, state, result, error and time.
 
         The state is waiting, working, done or dead. A message that several queues received has one
         row per queue.
+
+        :param message_id: the id of the message.
+
+        >>> [row.state for row in await client.result(41)]
+        ['done']
         """
-        return await self.fetch_dicts(sql.RESULT, message_id)
+        return await self.fetch_records(Result, sql.RESULT, message_id)
 
     async def history(self, message_id: int) -> list[HistoryEvent]:
-        """Return the events of a message, oldest first."""
-        return await self.fetch_dicts(sql.HISTORY, message_id)
+        """Return the events of a message, oldest first.
+
+        :param message_id: the id of the message.
+
+        >>> [row.event for row in await client.history(41)]
+        ['publish', 'claim', 'ack']
+        """
+        return await self.fetch_records(HistoryEvent, sql.HISTORY, message_id)
 
     async def replies(self, correlation_id: str) -> list[LogMessage]:
-        """Return the messages of the log with this correlation id, oldest first."""
-        return await self.fetch_dicts(sql.REPLIES, correlation_id)
+        """Return the messages of the log with this correlation id, oldest first.
+
+        :param correlation_id: the correlation id of the request.
+
+        >>> [message.payload for message in await client.replies("order-17")]
+        ['accepted']
+        """
+        return await self.fetch_records(LogMessage, sql.REPLIES, correlation_id)
 
     async def queue_stats(self) -> list[QueueStats]:
-        """Return counts, ages and rates, one row per queue."""
-        return await self.fetch_dicts(sql.QUEUE_STATS)
+        """Return counts, ages and rates, one row per queue.
+
+        >>> {stats.queue: stats.ready for stats in await client.queue_stats()}
+        {'orders': 3}
+        """
+        return await self.fetch_records(QueueStats, sql.QUEUE_STATS)
 
     async def findings(
         self, snapshot_age: Duration = timedelta(minutes=5), role: str | None = None
@@ -82,36 +111,72 @@ class AsyncObserveMethods(AsyncStatements):
 
         :param snapshot_age: a transaction of this age or more counts as long-running.
         :param role: also return the rights that this role lacks to publish and to consume.
+
+        >>> [(row.queue, row.finding) for row in await client.findings()]
+        [('orders', 'no_consumer')]
         """
         check_texts(role=role)
-        return await self.fetch_dicts(sql.FINDINGS, span(snapshot_age, "snapshot_age"), role)
+        return await self.fetch_records(
+            Finding, sql.FINDINGS, span(snapshot_age, "snapshot_age"), role
+        )
 
     async def metrics(self) -> list[Metric]:
-        """Return the metrics, one row per value."""
-        return await self.fetch_dicts(sql.METRICS)
+        """Return the metrics, one row per value.
+
+        >>> [row.value for row in await client.metrics() if row.name == "pgq_dead_messages"]
+        [2.0]
+        """
+        return await self.fetch_records(Metric, sql.METRICS)
 
     async def relays(self) -> list[RelayState]:
-        """Return the relays: destination, state of the circuit breaker, error."""
-        return await self.fetch_dicts(sql.RELAYS)
+        """Return the relays: destination, state of the circuit breaker, error.
+
+        >>> [(row.queue, row.circuit) for row in await client.relays()]
+        [('orders', 'closed')]
+        """
+        return await self.fetch_records(RelayState, sql.RELAYS)
 
     async def matches(self, filter: Filter, headers: dict[str, Any], payload: Any = None) -> bool:
-        """Whether a message with these headers and this payload would match the filter."""
+        """Whether a message with these headers and this payload would match the filter.
+
+        :param filter: the filter.
+        :param headers: the headers of the message.
+        :param payload: the payload of the message.
+
+        >>> await client.matches(F.type == "paid", {"type": "paid"})
+        True
+        """
         wanted = self._filter(filter)
         return await self.fetch_value(
             bool, sql.MATCHES, wanted, self._jsonb(headers), self._optional(payload)
         )
 
-    async def explain_filter(self, topic: str, filter: Filter) -> dict[str, str]:
-        """Return how a filter is evaluated on a queue: lanes kept, cost, hints."""
-        rows = await self.fetch_rows(sql.EXPLAIN_FILTER, topic, self._filter(filter))
+    async def explain_filter(self, queue: str, filter: Filter) -> dict[str, str]:
+        """Return how a filter is evaluated on a queue: lanes kept, cost, hints.
+
+        :param queue: the name of the queue.
+        :param filter: the filter.
+
+        >>> (await client.explain_filter("orders", F.type == "paid"))["lanes kept"]
+        '1 of 6'
+        """
+        rows = await self.fetch_rows(sql.EXPLAIN_FILTER, queue, self._filter(filter))
         return dict(rows)
 
     async def version(self) -> str:
-        """Return the version of pgq in the database."""
+        """Return the version of pgq in the database.
+
+        >>> await client.version()
+        '0.1.0'
+        """
         return await self.fetch_value(str, sql.VERSION)
 
     async def connected(self) -> bool:
-        """Whether the database answers."""
+        """Whether the database answers.
+
+        >>> await client.connected()
+        True
+        """
         try:
             await self.fetch_rows(sql.PING)
         except psycopg.Error:

@@ -25,17 +25,24 @@ __all__ = ["AsyncOperateMethods"]
 class AsyncOperateMethods(AsyncStatements):
     """Cancel, move and reschedule messages; replay and discard dead letters; maintenance."""
 
-    async def purge(self, topic: str, filter: Filter = None, *, dry_run: bool = False) -> int:
+    async def purge(self, queue: str, filter: Filter = None, *, dry_run: bool = False) -> int:
         """Delete the waiting messages of a queue, or those that match a filter; return how many.
 
         Leased messages, dead letters, subscriptions and rights stay. `dry_run` only counts.
+
+        :param queue: the name of the queue.
+        :param filter: the messages to delete; None for all.
+        :param dry_run: only count.
+
+        >>> await client.purge("orders", F.type == "test", dry_run=True)
+        40
         """
-        check_texts(topic=topic)
-        return await self.fetch_value(int, sql.PURGE, topic, self._filter(filter), dry_run)
+        check_texts(queue=queue)
+        return await self.fetch_value(int, sql.PURGE, queue, self._filter(filter), dry_run)
 
     async def cancel(
         self,
-        topic: str,
+        queue: str,
         ids: Named = None,
         *,
         filter: Filter = None,
@@ -47,18 +54,24 @@ class AsyncOperateMethods(AsyncStatements):
         Waiting messages are ready, scheduled, or wait for their turn in an ordering group. Leased
         messages stay. Several conditions must all hold. `dry_run` only counts.
 
+        :param queue: the name of the queue.
+        :param ids: messages or their ids.
+        :param filter: the messages to delete.
+        :param dedup_key: the dedup key of the message.
+        :param dry_run: only count.
+
         >>> await client.cancel("mails", dedup_key="welcome-17")
         1
         """
-        check_texts(topic=topic, dedup_key=dedup_key)
+        check_texts(queue=queue, dedup_key=dedup_key)
         return await self.fetch_value(
-            int, sql.CANCEL, topic, ids_of(ids), self._filter(filter), dedup_key, dry_run
+            int, sql.CANCEL, queue, ids_of(ids), self._filter(filter), dedup_key, dry_run
         )
 
     async def move(
         self,
-        topic: str,
-        to_topic: str,
+        queue: str,
+        to_queue: str,
         filter: Filter = None,
         n: int | None = None,
         *,
@@ -68,18 +81,23 @@ class AsyncOperateMethods(AsyncStatements):
 
         The messages keep their ids and due times; their attempts count from zero again.
 
+        :param queue: the name of the queue.
+        :param to_queue: the name of the other queue.
         :param filter: the messages to move; None for all.
         :param n: the most messages, the next to be delivered first; None for no limit.
         :param dry_run: only count.
+
+        >>> await client.move("orders", "slow-orders", F.amount > 1000)
+        7
         """
-        check_texts(topic=topic, to_topic=to_topic)
+        check_texts(queue=queue, to_queue=to_queue)
         return await self.fetch_value(
-            int, sql.MOVE, topic, to_topic, self._filter(filter), n, dry_run
+            int, sql.MOVE, queue, to_queue, self._filter(filter), n, dry_run
         )
 
     async def reschedule(
         self,
-        topic: str,
+        queue: str,
         ids: Named = None,
         *,
         filter: Filter = None,
@@ -89,17 +107,21 @@ class AsyncOperateMethods(AsyncStatements):
     ) -> int:
         """Change the delivery time of waiting messages; return how many.
 
+        :param queue: the name of the queue.
         :param ids: messages or their ids; None for all.
         :param filter: the messages to reschedule; None for all.
         :param at: the new delivery time.
         :param delay: deliver after this delay from now. Without `at` and `delay`: now.
         :param dry_run: only count.
+
+        >>> await client.reschedule("mails", filter=F.type == "news", delay="2h")
+        130
         """
-        check_texts(topic=topic)
+        check_texts(queue=queue)
         return await self.fetch_value(
             int,
             sql.RESCHEDULE,
-            topic,
+            queue,
             ids_of(ids),
             self._filter(filter),
             at,
@@ -107,64 +129,82 @@ class AsyncOperateMethods(AsyncStatements):
             dry_run,
         )
 
-    async def dead_letter(self, topic: str, message_id: int) -> DeadLetter | None:
-        """Return the dead letter of a message; None if the message is not dead in this queue."""
-        rows = await self.fetch_dicts(sql.DEAD_LETTER, topic, message_id)
+    async def dead_letter(self, queue: str, message_id: int) -> DeadLetter | None:
+        """Return the dead letter of a message; None if the message is not dead in this queue.
+
+        :param queue: the name of the queue.
+        :param message_id: the id of the message.
+
+        >>> (await client.dead_letter("orders", 41)).error
+        'the bank does not answer'
+        """
+        rows = await self.fetch_records(DeadLetter, sql.DEAD_LETTER, queue, message_id)
         return rows[0] if rows else None
 
     async def replay(
         self,
-        topic: str,
+        queue: str,
         filter: Filter = None,
         n: int | None = None,
         *,
         dry_run: bool = False,
         cause: Filter = None,
-        to_topic: str | None = None,
+        to_queue: str | None = None,
         per_second: int | None = None,
         patch: Any = None,
     ) -> int:
         """Put dead letters back into their queue (redrive), the oldest first; return how many.
 
+        :param queue: the name of the queue.
         :param filter: a filter on the message; None for all.
         :param n: the most dead letters; None for no limit.
         :param dry_run: only count.
         :param cause: a filter on how the message ended, with the fields reason, error, attempts,
             failed_at, holder and replay_count.
-        :param to_topic: put the messages into this queue instead.
+        :param to_queue: put the messages into this queue instead.
         :param per_second: the most messages that become due in a second.
         :param patch: a JSON merge patch that changes the payloads.
 
         >>> await client.replay("orders", cause=F.error.like("%not reachable%"), per_second=50)
         12
         """
-        check_texts(topic=topic, to_topic=to_topic)
+        check_texts(queue=queue, to_queue=to_queue)
         return await self.fetch_value(
             int,
             sql.REPLAY,
-            topic,
+            queue,
             self._filter(filter),
             n,
             dry_run,
             self._filter(cause),
-            to_topic,
+            to_queue,
             per_second,
             self._optional(patch),
         )
 
     async def discard(
         self,
-        topic: str,
+        queue: str,
         filter: Filter = None,
         n: int | None = None,
         *,
         dry_run: bool = False,
         cause: Filter = None,
     ) -> int:
-        """Delete dead letters for good; return how many. `cause` is as in `replay`."""
-        check_texts(topic=topic)
+        """Delete dead letters for good; return how many. `cause` is as in `replay`.
+
+        :param queue: the name of the queue.
+        :param filter: a filter on the message; None for all.
+        :param n: the most dead letters; None for no limit.
+        :param dry_run: only count.
+        :param cause: a filter on how the message ended, as in `replay`.
+
+        >>> await client.discard("orders", cause={"reason": "expired"})
+        12
+        """
+        check_texts(queue=queue)
         return await self.fetch_value(
-            int, sql.DISCARD, topic, self._filter(filter), n, dry_run, self._filter(cause)
+            int, sql.DISCARD, queue, self._filter(filter), n, dry_run, self._filter(cause)
         )
 
     async def maintain(self, until_done: bool = True) -> None:
@@ -172,6 +212,10 @@ class AsyncOperateMethods(AsyncStatements):
 
         Queues work without maintenance, but the log grows. Maintenance works in slices of about a
         second, and commits each. With `until_done=False`, or inside a transaction, it does one.
+
+        :param until_done: continue until nothing is left to do; else do one step.
+
+        >>> await client.maintain()
         """
         try:
             async with self._session() as conn:

@@ -63,6 +63,11 @@ class AsyncPooledClient(AsyncClient):
     `connect_async` returns such a client. `transaction` makes several calls one transaction. Calls
     that are safe to repeat are repeated when the connection fails. Publishing goes through a
     circuit breaker.
+
+    :param conninfo, pool_size, timeout, breaker, types, serializer, options: as in `connect_async`.
+
+    >>> async with await connect_async() as client:
+    ...     await client.publish("orders", {"amount": 12})
     """
 
     #: How often consumers poll if the client cannot notify them; None to try notifications.
@@ -112,7 +117,12 @@ class AsyncPooledClient(AsyncClient):
         self._closing = False
 
     async def open(self, *, wait: bool = True) -> Self:
-        """Connect, and raise the error if that fails; without `wait`, only begin to connect."""
+        """Connect, and raise the error if that fails; without `wait`, only begin to connect.
+
+        :param wait: connect now; else the first call connects.
+
+        >>> client = await AsyncPooledClient("postgresql://app@db/shop").open()
+        """
         if wait:
             # Connect outside of the pool first: the pool raises a timeout without its cause.
             async with await self.connection() as conn:
@@ -124,7 +134,10 @@ class AsyncPooledClient(AsyncClient):
         return self
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections.
+
+        >>> await client.close()
+        """
         listener, self._listener = self._listener, None
         queue, self._reply_queue = self._reply_queue, None
         if queue is not None:
@@ -151,7 +164,11 @@ class AsyncPooledClient(AsyncClient):
         await self.close()
 
     async def connection(self) -> Conn:
-        """Open a connection outside of the pool; the caller closes it."""
+        """Open a connection outside of the pool; the caller closes it.
+
+        >>> async with await client.connection() as conn:
+        ...     await conn.execute("select 1")
+        """
         conn = await AsyncConnection.connect(self.conninfo, **self._options, autocommit=True)
         await self._adapt(conn)
         return conn
@@ -190,7 +207,7 @@ class AsyncPooledClient(AsyncClient):
 
     def consume(
         self,
-        topic: str,
+        queue: str,
         filter: Filter = None,
         config: ConsumerConfig | None = None,
         **options: Unpack[StreamOptions],
@@ -199,7 +216,7 @@ class AsyncPooledClient(AsyncClient):
 
         In a loop, a message is acknowledged when the next one is asked for.
 
-        :param topic: the name of the queue.
+        :param queue: the name of the queue.
         :param filter: the messages to take; None for all.
         :param config: the options; `options` given by name override it.
 
@@ -209,7 +226,7 @@ class AsyncPooledClient(AsyncClient):
         wanted = ConsumerConfig.of(config, **options)
         if filter is not None:
             wanted = ConsumerConfig.of(wanted, filter=filter)
-        return AsyncStream(AsyncSource(self, topic, wanted))
+        return AsyncStream(AsyncSource(self, queue, wanted))
 
     async def request(
         self,
@@ -228,6 +245,7 @@ class AsyncPooledClient(AsyncClient):
         :param timeout: how long to wait for the reply; the request expires after this time.
         :param reply_to: the queue that receives the reply. If None, the client creates a queue,
             and drops it when the client is closed.
+        :param headers: the headers of the request.
         :param options: those of `publish`.
 
         >>> reply = await client.request("prices", {"article": 4711}, timeout="5s")
@@ -266,6 +284,12 @@ class AsyncPooledClient(AsyncClient):
 
         Raises `RequestTimeout` after the timeout. A session that finishes, buries or cancels the
         message notifies this call.
+
+        :param message_id: the id of the message.
+        :param timeout: raise `RequestTimeout` after this time.
+
+        >>> (await client.wait(41, timeout="1m")).result
+        {'sum': 12}
         """
         seconds = duration(timeout, "timeout").total_seconds()
         deadline = time.monotonic() + seconds
@@ -278,7 +302,7 @@ class AsyncPooledClient(AsyncClient):
             while True:
                 woken.clear()
                 rows = await self.result(message_id)
-                if rows and all(row["state"] in ("done", "dead") for row in rows):
+                if rows and all(row.state in ("done", "dead") for row in rows):
                     return rows[-1]
                 left = deadline - time.monotonic()
                 if left <= 0:

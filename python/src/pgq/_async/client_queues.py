@@ -24,7 +24,7 @@ class AsyncQueueMethods(AsyncStatements):
 
     async def create_queue(
         self,
-        name: str,
+        queue: str,
         *,
         lane_keys: Sequence[str] | str | None = None,
         lease: Duration = timedelta(seconds=30),
@@ -51,7 +51,7 @@ class AsyncQueueMethods(AsyncStatements):
     ) -> bool:
         """Create a queue that receives the topic of its name.
 
-        :param name: the name of the queue.
+        :param queue: the name of the queue.
         :param lane_keys: the fields, at most four, whose values sort messages into lanes.
         :param lease: the default lease duration: how long a claim holds its messages.
         :param max_attempts: how often a message is delivered before it becomes a dead letter.
@@ -77,14 +77,14 @@ class AsyncQueueMethods(AsyncStatements):
         >>> await client.create_queue("orders", lease="2m", max_attempts=5, rate="100/min")
         True
         """
-        check_texts(name=name, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
+        check_texts(queue=queue, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
         check_texts(rate=rate, lane_rate=lane_rate, dedup=dedup)
         check_numbers(max_attempts=max_attempts, set_size=set_size, max_leased=max_leased)
         check_numbers(burst=burst, lane_max_leased=lane_max_leased, lane_burst=lane_burst)
         return await self.fetch_value(
             bool,
             sql.CREATE_QUEUE,
-            name,
+            queue,
             names(lane_keys, "lane_keys"),
             span(lease, "lease"),
             max_attempts,
@@ -111,7 +111,7 @@ class AsyncQueueMethods(AsyncStatements):
 
     async def alter_queue(
         self,
-        name: str,
+        queue: str,
         *,
         lane_keys: Sequence[str] | str | None = None,
         lease: Duration | None = None,
@@ -140,15 +140,17 @@ class AsyncQueueMethods(AsyncStatements):
 
         ``lane_keys=[]`` removes the lanes. 0 or an empty rate removes a limit.
 
+        :param queue: the name of the queue.
+
         >>> await client.alter_queue("orders", max_attempts=10, rate="")
         """
-        check_texts(name=name, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
+        check_texts(queue=queue, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
         check_texts(rate=rate, lane_rate=lane_rate, dedup=dedup)
         check_numbers(max_attempts=max_attempts, set_size=set_size, max_leased=max_leased)
         check_numbers(burst=burst, lane_max_leased=lane_max_leased, lane_burst=lane_burst)
         await self.fetch_rows(
             sql.ALTER_QUEUE,
-            name,
+            queue,
             names(lane_keys, "lane_keys"),
             span(lease, "lease"),
             max_attempts,
@@ -173,30 +175,59 @@ class AsyncQueueMethods(AsyncStatements):
             dedup,
         )
 
-    async def drop_queue(self, name: str, *, force: bool = False) -> bool:
-        """Drop a queue. A queue that still holds messages is dropped only with `force`."""
-        return await self.fetch_value(bool, sql.DROP_QUEUE, name, force)
+    async def drop_queue(self, queue: str, *, force: bool = False) -> bool:
+        """Drop a queue. A queue that still holds messages is dropped only with `force`.
 
-    async def pause(self, name: str) -> bool:
-        """Stop delivery from a queue; False if it was paused already."""
-        return await self.fetch_value(bool, sql.PAUSE, name)
+        :param queue: the name of the queue.
+        :param force: also drop the messages that the queue holds.
 
-    async def resume(self, name: str) -> bool:
-        """Resume delivery from a queue; False if it was not paused."""
-        return await self.fetch_value(bool, sql.RESUME, name)
+        >>> await client.drop_queue("orders", force=True)
+        True
+        """
+        return await self.fetch_value(bool, sql.DROP_QUEUE, queue, force)
+
+    async def pause(self, queue: str) -> bool:
+        """Stop delivery from a queue; False if it was paused already.
+
+        :param queue: the name of the queue.
+
+        >>> await client.pause("orders")
+        True
+        """
+        return await self.fetch_value(bool, sql.PAUSE, queue)
+
+    async def resume(self, queue: str) -> bool:
+        """Resume delivery from a queue; False if it was not paused.
+
+        :param queue: the name of the queue.
+
+        >>> await client.resume("orders")
+        True
+        """
+        return await self.fetch_value(bool, sql.RESUME, queue)
 
     async def queue_names(self) -> list[str]:
-        """Return the names of the queues that the role may consume."""
+        """Return the names of the queues that the role may consume.
+
+        >>> await client.queue_names()
+        ['audit', 'orders']
+        """
         return await self.fetch_rows(sql.QUEUE_NAMES, factory=scalar_row, repeatable=True)
 
-    async def queue_policy(self, name: str) -> dict[str, Any] | None:
-        """Return the policy of a queue, or None; needs the right to read ``pgq.queue``."""
-        rows = await self.fetch_dicts(sql.QUEUE_POLICY, name)
+    async def queue_policy(self, queue: str) -> dict[str, Any] | None:
+        """Return the policy of a queue, or None; needs the right to read ``pgq.queue``.
+
+        :param queue: the name of the queue.
+
+        >>> (await client.queue_policy("orders"))["max_attempts"]
+        3
+        """
+        rows = await self.fetch_dicts(sql.QUEUE_POLICY, queue)
         return rows[0] if rows else None
 
     async def subscribe(
         self,
-        subscriber: str,
+        queue: str,
         pattern: str,
         filter: Filter = None,
         *,
@@ -205,7 +236,7 @@ class AsyncQueueMethods(AsyncStatements):
     ) -> bool:
         """Subscribe a queue to a topic pattern; False if the subscription exists.
 
-        :param subscriber: the name of the queue, which is created if it is missing.
+        :param queue: the name of the queue, which is created if it is missing.
         :param pattern: words separated by dots: ``*`` is one word, ``#`` any number of words.
         :param filter: the messages to receive; None for all.
         :param since: also receive the messages that the log has from this time on.
@@ -214,24 +245,48 @@ class AsyncQueueMethods(AsyncStatements):
         >>> await client.subscribe("billing", "orders.*", F.type == "paid")
         True
         """
-        check_texts(subscriber=subscriber, pattern=pattern)
+        check_texts(queue=queue, pattern=pattern)
         wanted = self._filter(filter)
-        return await self.fetch_value(
-            bool, sql.SUBSCRIBE, subscriber, pattern, wanted, since, since_id
-        )
+        return await self.fetch_value(bool, sql.SUBSCRIBE, queue, pattern, wanted, since, since_id)
 
-    async def unsubscribe(self, subscriber: str, pattern: str) -> bool:
-        """End a subscription; False if there was none."""
-        return await self.fetch_value(bool, sql.UNSUBSCRIBE, subscriber, pattern)
+    async def unsubscribe(self, queue: str, pattern: str) -> bool:
+        """End a subscription; False if there was none.
 
-    async def unsubscribe_all(self, subscriber: str) -> int:
-        """End all subscriptions of a queue; return how many there were."""
-        return await self.fetch_value(int, sql.UNSUBSCRIBE_ALL, subscriber)
+        :param queue: the name of the queue.
+        :param pattern: the topic pattern of the subscription.
 
-    async def alter_subscription(self, subscriber: str, pattern: str, filter: Filter) -> None:
-        """Change the filter of a subscription; None removes it."""
-        await self.fetch_rows(sql.ALTER_SUBSCRIPTION, subscriber, pattern, self._filter(filter))
+        >>> await client.unsubscribe("billing", "orders.*")
+        True
+        """
+        return await self.fetch_value(bool, sql.UNSUBSCRIBE, queue, pattern)
 
-    async def subscriptions(self, subscriber: str | None = None) -> list[Subscription]:
-        """Return the subscriptions of one queue, or of all queues."""
-        return await self.fetch_dicts(sql.SUBSCRIPTIONS, subscriber, subscriber)
+    async def unsubscribe_all(self, queue: str) -> int:
+        """End all subscriptions of a queue; return how many there were.
+
+        :param queue: the name of the queue.
+
+        >>> await client.unsubscribe_all("billing")
+        2
+        """
+        return await self.fetch_value(int, sql.UNSUBSCRIBE_ALL, queue)
+
+    async def alter_subscription(self, queue: str, pattern: str, filter: Filter) -> None:
+        """Change the filter of a subscription; None removes it.
+
+        :param queue: the name of the queue.
+        :param pattern: the topic pattern of the subscription.
+        :param filter: the new filter; None removes it.
+
+        >>> await client.alter_subscription("billing", "orders.*", F.amount > 100)
+        """
+        await self.fetch_rows(sql.ALTER_SUBSCRIPTION, queue, pattern, self._filter(filter))
+
+    async def subscriptions(self, queue: str | None = None) -> list[Subscription]:
+        """Return the subscriptions of one queue, or of all queues.
+
+        :param queue: the name of a queue; None for all queues.
+
+        >>> [row.pattern for row in await client.subscriptions("billing")]
+        ['orders.*']
+        """
+        return await self.fetch_records(Subscription, sql.SUBSCRIPTIONS, queue, queue)

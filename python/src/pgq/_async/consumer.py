@@ -84,7 +84,7 @@ class AsyncConsumer:
     occurs at once. A later error is logged, kept in `error`, and raised by `wait` and `close`.
 
     :param client: the result of `connect_async`.
-    :param topic: the name of the queue.
+    :param queue: the name of the queue.
     :param handler: is called with each message. A coroutine function is awaited. A plain function
         is called in a thread; if it returns an awaitable, that is awaited.
     :param config: the options; `options` given by name override it.
@@ -97,21 +97,21 @@ class AsyncConsumer:
     def __init__(
         self,
         client: AsyncPooledClient,
-        topic: str,
+        queue: str,
         handler: Callable[[Message], Any],
         config: ConsumerConfig | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        self.topic = topic
+        self.queue = queue
         self.config = ConsumerConfig.of(config, **options)
         #: How many messages were handled, and how many handlers have raised.
         self.handled = 0
         self.failed = 0
         #: The error that ended the consumer, if any.
         self.error: BaseException | None = None
-        self._source = AsyncSource(client, topic, self.config)
+        self._source = AsyncSource(client, queue, self.config)
         self._source.overdue = self._end_overdue
-        self._failures = AsyncFailureLog(client, topic)
+        self._failures = AsyncFailureLog(client, queue)
         self._call = caller(handler)
         self._about = {"handler": name_of(handler), "process": process()}
         self._ack_delay = self.config.ack_delay.total_seconds()
@@ -145,7 +145,7 @@ class AsyncConsumer:
         """
         if self._running is not None:
             return self
-        log("INFO", "consumer_started", "consuming from %s", self.topic, queue=self.topic)
+        log("INFO", "consumer_started", "consuming from %s", self.queue, queue=self.queue)
         self._begin()
         await self._source.tried.wait(_START_SECONDS)
         if self.error is not None:
@@ -174,8 +174,8 @@ class AsyncConsumer:
                 "WARNING",
                 "handler_too_slow",
                 "a handler of %s took too long: its message goes back",
-                self.topic,
-                queue=self.topic,
+                self.queue,
+                queue=self.queue,
                 grace=self.config.grace.total_seconds(),
             )
             await self._running.cancel()
@@ -201,8 +201,8 @@ class AsyncConsumer:
                     "INFO",
                     "consumer_stopped",
                     "no longer consuming from %s",
-                    self.topic,
-                    queue=self.topic,
+                    self.queue,
+                    queue=self.queue,
                     handled=self.handled,
                     failed=self.failed,
                 )
@@ -226,13 +226,13 @@ class AsyncConsumer:
         if self.config.concurrency == 1:
             self._workers = [worker]
         worker.task = self._running = Task(
-            f"pgq-consumer-{self.topic}", partial(self._consume, worker)
+            f"pgq-consumer-{self.queue}", partial(self._consume, worker)
         )
 
     def _start_worker(self, number: int) -> _Worker:
         """Start a worker, which handles claimed messages."""
         worker = _Worker()
-        worker.task = Task(f"pgq-worker-{self.topic}-{number}", partial(self._work, worker))
+        worker.task = Task(f"pgq-worker-{self.queue}-{number}", partial(self._work, worker))
         return worker
 
     async def _consume(self, worker: _Worker) -> None:
@@ -257,9 +257,9 @@ class AsyncConsumer:
                 "ERROR",
                 "consumer_died",
                 "the consumer of %s has ended: %s",
-                self.topic,
+                self.queue,
                 reason(error) or type(error).__name__,
-                queue=self.topic,
+                queue=self.queue,
                 sqlstate=getattr(error, "sqlstate", None),
             )
         self.stop()
@@ -386,7 +386,7 @@ class AsyncConsumer:
         error: BaseException | None = None
         try:
             if work.traced or "traceparent" in message.headers:
-                with trace.processing(self.topic, message):
+                with trace.processing(self.queue, message):
                     await self._call(message)
             else:
                 await self._call(message)
@@ -404,7 +404,7 @@ class AsyncConsumer:
                 "DEBUG",
                 "message_handled",
                 "the handler of %s has done message %s",
-                self.topic,
+                self.queue,
                 message.id,
                 **self._failures.fields(message, began),
             )
@@ -438,7 +438,7 @@ class AsyncConsumer:
     def _watch(self) -> None:
         """Start the task that checks for handlers that take too long."""
         if self._watcher is None and self._limit is not None:
-            self._watcher = Task(f"pgq-watcher-{self.topic}", self._check_handlers)
+            self._watcher = Task(f"pgq-watcher-{self.queue}", self._check_handlers)
 
     async def _check_handlers(self) -> None:
         limit = self._limit or 0.0

@@ -51,7 +51,7 @@ class AsyncConsumerGroup:
     time.
 
     :param client: the result of `connect_async`.
-    :param topic: the name of the queue.
+    :param queue: the name of the queue.
     :param config: the options of the consumer; `options` given by name override it.
 
     >>> group = AsyncConsumerGroup(client, "orders")
@@ -63,7 +63,7 @@ class AsyncConsumerGroup:
     def __init__(
         self,
         client: AsyncPooledClient,
-        topic: str,
+        queue: str,
         config: ConsumerConfig | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
@@ -74,7 +74,7 @@ class AsyncConsumerGroup:
         self._where = given.where
         given = ConsumerConfig.of(given, where=self._is_accepted)
         #: The consumer that claims messages and calls the members.
-        self.consumer = AsyncConsumer(client, topic, self._dispatch, given)
+        self.consumer = AsyncConsumer(client, queue, self._dispatch, given)
 
     def add(
         self,

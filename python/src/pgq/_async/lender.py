@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection
@@ -57,7 +58,10 @@ class AsyncLender:
             return [row[0] for row in rows]
         if factory is dict_row:
             return [dict(zip([n for n, _ in columns], row, strict=True)) for row in rows]
-        return [tuple(row) for row in rows] if factory is None else list(map(factory(None), rows))
+        if factory is None:
+            return [tuple(row) for row in rows]
+        named = SimpleNamespace(description=[SimpleNamespace(name=name) for name, _ in columns])
+        return list(map(factory(named), rows))
 
     async def _probe(self) -> tuple[bool, bool]:
         """Return whether the driver encodes JSON parameters, and whether it decodes jsonb."""

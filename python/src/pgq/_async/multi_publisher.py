@@ -38,6 +38,9 @@ class AsyncMultiPublisher:
 
     :param transports: one or several transports, each with a method `publish`.
     :param required: the transports that must store a message; if one fails, `publish` raises.
+
+    >>> async with AsyncMultiPublisher([database, redis], required=[database]) as publisher:
+    ...     await publisher.publish("orders", {"amount": 12})
     """
 
     def __init__(

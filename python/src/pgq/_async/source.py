@@ -42,11 +42,11 @@ _SHORTEST_TICK = 0.02
 class AsyncSource:
     """Claims from one queue for one consumer, and extends the leases of batches that it holds."""
 
-    def __init__(self, client: AsyncPooledClient, topic: str, config: ConsumerConfig) -> None:
+    def __init__(self, client: AsyncPooledClient, queue: str, config: ConsumerConfig) -> None:
         check_client(client, asynchronous=ASYNC)
-        check_texts(topic=topic)
+        check_texts(queue=queue)
         self.client = client
-        self.topic = topic
+        self.queue = queue
         self.config = config
         self.stopping = Event()
         #: Set after the first claim, or after a transient error.
@@ -107,8 +107,8 @@ class AsyncSource:
                     "batch_claimed",
                     "%s messages from %s",
                     len(batch),
-                    self.topic,
-                    queue=self.topic,
+                    self.queue,
+                    queue=self.queue,
                     lease_id=batch.lease_id,
                     size=len(batch),
                 )
@@ -162,9 +162,9 @@ class AsyncSource:
         if self._registered:
             self._registered = False
             try:
-                await self.client.wait_end(self.topic, self._waiter)
+                await self.client.wait_end(self.queue, self._waiter)
             except Exception as error:  # the registration expires by itself
-                log("DEBUG", "waiter_left", "wait_end: %s", reason(error), queue=self.topic)
+                log("DEBUG", "waiter_left", "wait_end: %s", reason(error), queue=self.queue)
 
     async def retry_until_stopped(
         self, what: str, function: Callable[..., Awaitable[T]], *arguments: Any
@@ -178,12 +178,12 @@ class AsyncSource:
             self.tried.set()
             log(
                 "WARNING",
-                "database_trouble",
+                "transient_error",
                 "%s from %s failed: %s",
                 what,
-                self.topic,
+                self.queue,
                 reason(error),
-                queue=self.topic,
+                queue=self.queue,
                 doing=what,
                 sqlstate=error.sqlstate,
             )
@@ -200,7 +200,7 @@ class AsyncSource:
         listens = self.config.notifications and self.client.poll_interval is None
         if listens and not self.config.drain and self._channel is None:
             # Listen before the first claim: a message published in between is then noticed.
-            await self._hear(await self.client.channel(self.topic))
+            await self._hear(await self.client.channel(self.queue))
         rows = await self.client.fetch_rows(sql.NOW, repeatable=True)
         self._offset = (rows[0][0] - datetime.now(UTC)).total_seconds()
         if self.config.maintain and self._maintainer is None:
@@ -224,7 +224,7 @@ class AsyncSource:
     async def _claim(self, n: int, done: AsyncBatch | None = None) -> AsyncBatch:
         config = self.config
         return await self.client.claim(
-            self.topic,
+            self.queue,
             config.filter,
             n,
             lease=config.lease,
@@ -237,7 +237,7 @@ class AsyncSource:
     async def _is_drained(self) -> bool:
         """Whether nothing is ready. A claim alone may miss rows that another claim has locked."""
         self._hasty += 1
-        peek = self.client.peek, self.topic, self.config.filter, 1
+        peek = self.client.peek, self.queue, self.config.filter, 1
         if self._hasty > 20 or not await self.retry_until_stopped("looking", *peek):
             return True
         await self.stopping.wait(0.01 * self._hasty)
@@ -248,7 +248,7 @@ class AsyncSource:
         self._streak += 1
         if self._registered and self._streak == 2:
             self._registered = False
-            await self.retry_until_stopped("waking", self.client.wait_end, self.topic, self._waiter)
+            await self.retry_until_stopped("waking", self.client.wait_end, self.queue, self._waiter)
 
     async def _sleep(self, most: float | None) -> None:
         span = (self.client.poll_interval or self.config.poll_interval).total_seconds()
@@ -274,10 +274,10 @@ class AsyncSource:
         """Register this consumer as a listener; return how long it may sleep."""
         rows = await self.client.fetch_rows(
             sql.WAIT_BEGIN_CHANNEL,
-            self.topic,
+            self.queue,
             self._waiter,
             self.config.idle_timeout,
-            self.topic,
+            self.queue,
             repeatable=True,
         )
         span: timedelta
@@ -343,8 +343,8 @@ class AsyncSource:
                     "WARNING",
                     "lease_lost",
                     "the lease of a batch from %s is lost",
-                    self.topic,
-                    queue=self.topic,
+                    self.queue,
+                    queue=self.queue,
                     lease_id=batch.lease_id,
                 )
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
@@ -356,7 +356,7 @@ class AsyncSource:
                 "lease_not_renewed",
                 "a lease was not renewed: %s",
                 reason(error),
-                queue=self.topic,
+                queue=self.queue,
                 lease_id=batch.lease_id,
                 sqlstate=error.sqlstate,
             )
@@ -393,7 +393,7 @@ class AsyncSource:
                 "WARNING",
                 "messages_redelivered",
                 "messages from %s will be delivered again: %s",
-                self.topic,
+                self.queue,
                 error,
-                queue=self.topic,
+                queue=self.queue,
             )

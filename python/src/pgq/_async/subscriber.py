@@ -24,7 +24,14 @@ __all__ = ["AsyncSubscriber", "AsyncSubscriptionManager"]
 
 
 class AsyncSubscriber(Protocol):
-    """An object that receives messages."""
+    """An object that receives messages.
+
+    >>> class Mailer:
+    ...     subscriber_id = "mailer"
+    ...
+    ...     async def on_message(self, message):
+    ...         await send(message.payload)
+    """
 
     @property
     def subscriber_id(self) -> str:
@@ -92,6 +99,9 @@ class AsyncSubscriptionManager:
     :param client: the result of `connect_async`.
     :param config: the options of the consumers.
     :param durable: False for queues that end with the manager.
+
+    >>> async with AsyncSubscriptionManager(client) as manager:
+    ...     await manager.subscribe("orders.*", Mailer())
     """
 
     def __init__(
@@ -234,8 +244,8 @@ class AsyncSubscriptionManager:
     async def _bind(self, queue: str, pattern: str, filter: Filter) -> bool:
         """Subscribe a queue; if it is subscribed already, change its filter."""
         for row in await self._client.subscriptions(queue):
-            if row["pattern"] == pattern:
-                if (row["filter"] or {}) != (document(filter) or {}):
+            if row.pattern == pattern:
+                if (row.filter or {}) != (document(filter) or {}):
                     await self._client.alter_subscription(queue, pattern, filter)
                     log(
                         "INFO",

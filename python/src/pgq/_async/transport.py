@@ -28,7 +28,12 @@ __all__ = ["AsyncFallback", "AsyncPublishes", "AsyncTransport", "create_transpor
 
 
 class AsyncPublishes(Protocol):
-    """An object with a method `publish`: a client, a publisher, or your own."""
+    """An object with a method `publish`: a client, a publisher, or your own.
+
+    >>> class Printer:
+    ...     async def publish(self, topic, payload, **options):
+    ...         print(topic, payload)
+    """
 
     @property
     def publish(self) -> Callable[..., Awaitable[Any]]:
@@ -46,6 +51,9 @@ class AsyncFallback:
     :param transport: an object with a method `publish`.
     :param fallback: is called as ``fallback(draft, error)``.
     :param breaker: a circuit breaker for a transport without its own; a client has one.
+
+    >>> fallback = AsyncFallback(client, lambda draft, error: lines.append(draft))
+    >>> await fallback.publish("orders", {"amount": 12})
     """
 
     def __init__(
@@ -75,7 +83,14 @@ class AsyncFallback:
 
 
 class AsyncTransport:
-    """A client, a publisher and consumers that follow one `TransportConfig`."""
+    """A client, a publisher and consumers that follow one `TransportConfig`.
+
+    :param config: the options; None for the defaults.
+    :param options: single options of `TransportConfig`, which have precedence.
+
+    >>> async with AsyncTransport(database_url="postgresql://app@db/shop") as transport:
+    ...     await transport.publish("orders", {"amount": 12})
+    """
 
     def __init__(self, config: TransportConfig | None = None, **options: Any) -> None:
         self.config = TransportConfig.of(config, **options)
@@ -116,9 +131,9 @@ class AsyncTransport:
     ) -> None:
         await self.disconnect()
 
-    async def create_queue(self, name: str, **options: Unpack[QueuePolicy]) -> bool:
+    async def create_queue(self, queue: str, **options: Unpack[QueuePolicy]) -> bool:
         """Create a queue with the policy of the configuration; `options` override it."""
-        return await self.client.create_queue(name, **self.config.policy() | options)
+        return await self.client.create_queue(queue, **self.config.policy() | options)
 
     async def publish(
         self,
@@ -211,6 +226,9 @@ def create_transport_async(name: str, **options: Any) -> Any:
         ``redis://HOST/0``, ``file:///DIRECTORY`` or ``postgresql://...``, or the name or address of
         a transport that `register_transport` has added.
     :param options: of the transport.
+
+    >>> async with create_transport_async("database", batch_size=50) as transport:
+    ...     await transport.publish("orders", {"amount": 12})
     """
     if not is_database(name):
         return open_transport(name, **options)

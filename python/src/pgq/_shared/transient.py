@@ -40,7 +40,7 @@ def retry_options(stopping: _Flag, what: str) -> dict[str, Any]:
         if number & (number - 1) == 0:  # log the attempts 1, 2, 4, 8, ...
             log(
                 "WARNING",
-                "database_trouble",
+                "transient_error",
                 "%s failed, trying again: %s",
                 what,
                 why,

@@ -86,12 +86,25 @@ class ClaimMethods(Statements):
             batch.keep(where, delay=duration(refused_delay, "refused_delay"))
         return batch
 
-    def claim_by_id(self, topic: str, message_id: int, *, lease: Duration | None = None) -> Batch:
-        """Claim the message with this id; return an empty batch if it is not ready."""
-        return self.claim(topic, F.msg.id == message_id, lease=lease)
+    def claim_by_id(self, queue: str, message_id: int, *, lease: Duration | None = None) -> Batch:
+        """Claim the message with this id; return an empty batch if it is not ready.
+
+        :param queue: the name of the queue.
+        :param message_id: the id of the message.
+        :param lease: the lease duration; None for the queue's.
+
+        >>> [message] = client.claim_by_id("orders", 41)
+        """
+        return self.claim(queue, F.msg.id == message_id, lease=lease)
 
     def leased(self, lease_id: int) -> Batch:
-        """Return the messages that a lease still holds, for example after a restart."""
+        """Return the messages that a lease still holds, for example after a restart.
+
+        :param lease_id: the id of the lease.
+
+        >>> [message.id for message in client.leased(lease_id)]
+        [41, 42]
+        """
         messages: list[Message] = self.fetch_rows(
             sql.LEASED, lease_id, factory=_messages, repeatable=True
         )
@@ -116,6 +129,12 @@ class ClaimMethods(Statements):
         """Acknowledge one message of a lease and store a result, which `result` returns.
 
         The result is kept as long as the log keeps messages.
+
+        :param lease_id: the id of the lease.
+        :param id: the id of the message.
+        :param result: the result, as a JSON value.
+
+        >>> client.finish(message.lease_id, message.id, {"sum": 12})
         """
         self.fetch_rows(sql.FINISH, lease_id, id, self._optional(result))
 
@@ -160,6 +179,9 @@ class ClaimMethods(Statements):
         :param lease_id: the id of the lease. A claimed message here means this message alone.
         :param ids: messages or their ids; None for all messages of the lease.
         :param delay: how long the messages cannot be claimed.
+
+        >>> client.release(message, delay="10s")
+        1
         """
         return self.fetch_value(
             int, sql.RELEASE, *lease_and_ids(lease_id, ids), span(delay, "delay")
@@ -179,6 +201,9 @@ class ClaimMethods(Statements):
         :param ids: messages or their ids; None for all messages of the lease.
         :param error: the reason, as text for people.
         :param details: the reason, as JSON for programs.
+
+        >>> client.bury(message, error="no such customer")
+        1
         """
         return self.fetch_value(
             int, sql.BURY, *lease_and_ids(lease_id, ids), _text(error), self._optional(details)
@@ -189,6 +214,8 @@ class ClaimMethods(Statements):
 
         :param lease_id: the id of the lease.
         :param lease: the lease duration from now on; None for the queue's.
+
+        >>> client.extend(batch.lease_id, "5m")
         """
         longer = span(lease, "lease")
         rows = self.fetch_rows(sql.EXTEND, lease_id, longer, factory=scalar_row, repeatable=True)
@@ -202,25 +229,37 @@ class ClaimMethods(Statements):
         a rollback then removes the record, too.
 
         :param handler: the name of the handler.
+        :param message_id: the id of the message.
         :param size: how many messages are remembered for a handler.
+
+        >>> client.seen("mailer", 41)
+        False
         """
         return self.fetch_value(bool, sql.SEEN, handler, message_id, size)
 
-    def channel(self, topic: str) -> str:
-        """Return the channel to LISTEN to for messages of a queue."""
-        return self.fetch_value(str, sql.CHANNEL, topic)
+    def channel(self, queue: str) -> str:
+        """Return the channel to LISTEN to for messages of a queue.
 
-    def wait_begin(self, topic: str, waiter: str, timeout: Duration) -> timedelta:
+        :param queue: the name of the queue.
+
+        >>> channel = client.channel("orders")
+        """
+        return self.fetch_value(str, sql.CHANNEL, queue)
+
+    def wait_begin(self, queue: str, waiter: str, timeout: Duration) -> timedelta:
         """Register a consumer as a listener before it sleeps; return how long it may sleep.
 
         Zero means: claim again first.
 
+        :param queue: the name of the queue.
         :param waiter: a name that no other consumer uses.
         :param timeout: the longest sleep.
+
+        >>> seconds = (client.wait_begin("orders", "worker-1", "30s")).total_seconds()
         """
         rows = self.fetch_rows(
             sql.WAIT_BEGIN,
-            topic,
+            queue,
             waiter,
             duration(timeout, "timeout"),
             factory=scalar_row,
@@ -229,13 +268,20 @@ class ClaimMethods(Statements):
         until: timedelta = rows[0]
         return until
 
-    def wait_end(self, topic: str, waiter: str) -> bool:
-        """Remove a listener that has woken up; return False if it was not registered."""
-        return self.fetch_value(bool, sql.WAIT_END, topic, waiter)
+    def wait_end(self, queue: str, waiter: str) -> bool:
+        """Remove a listener that has woken up; return False if it was not registered.
+
+        :param queue: the name of the queue.
+        :param waiter: the name that was registered.
+
+        >>> client.wait_end("orders", "worker-1")
+        True
+        """
+        return self.fetch_value(bool, sql.WAIT_END, queue, waiter)
 
     def stream_begin(
         self,
-        topic: str,
+        queue: str,
         consumer: str,
         owner: str,
         timeout: Duration = timedelta(seconds=30),
@@ -243,16 +289,19 @@ class ClaimMethods(Statements):
     ) -> int:
         """Take or renew the ownership of a stream; return its last finished batch (0: none).
 
-        :param topic: the name of the queue.
+        :param queue: the name of the queue.
         :param consumer: the name of the stream.
         :param owner: a name that no other process uses.
         :param timeout: after this time without renewal, another process can take the stream.
         :param lease: extend the lease of the current batch by this time.
+
+        >>> client.stream_begin("orders", "archive", "process-7")
+        0
         """
         return self.fetch_value(
             int,
             sql.STREAM_BEGIN,
-            topic,
+            queue,
             consumer,
             owner,
             duration(timeout, "timeout"),

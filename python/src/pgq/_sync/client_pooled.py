@@ -65,6 +65,11 @@ class PooledClient(Client):
     `connect` returns such a client. `transaction` makes several calls one transaction. Calls
     that are safe to repeat are repeated when the connection fails. Publishing goes through a
     circuit breaker.
+
+    :param conninfo, pool_size, timeout, breaker, types, serializer, options: as in `connect`.
+
+    >>> with connect() as client:
+    ...     client.publish("orders", {"amount": 12})
     """
 
     #: How often consumers poll if the client cannot notify them; None to try notifications.
@@ -114,7 +119,12 @@ class PooledClient(Client):
         self._closing = False
 
     def open(self, *, wait: bool = True) -> Self:
-        """Connect, and raise the error if that fails; without `wait`, only begin to connect."""
+        """Connect, and raise the error if that fails; without `wait`, only begin to connect.
+
+        :param wait: connect now; else the first call connects.
+
+        >>> client = PooledClient("postgresql://app@db/shop").open()
+        """
         if wait:
             # Connect outside of the pool first: the pool raises a timeout without its cause.
             with self.connection() as conn:
@@ -126,7 +136,10 @@ class PooledClient(Client):
         return self
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections.
+
+        >>> client.close()
+        """
         listener, self._listener = self._listener, None
         queue, self._reply_queue = self._reply_queue, None
         if queue is not None:
@@ -153,7 +166,11 @@ class PooledClient(Client):
         self.close()
 
     def connection(self) -> Conn:
-        """Open a connection outside of the pool; the caller closes it."""
+        """Open a connection outside of the pool; the caller closes it.
+
+        >>> with client.connection() as conn:
+        ...     conn.execute("select 1")
+        """
         conn = Connection.connect(self.conninfo, **self._options, autocommit=True)
         self._adapt(conn)
         return conn
@@ -192,7 +209,7 @@ class PooledClient(Client):
 
     def consume(
         self,
-        topic: str,
+        queue: str,
         filter: Filter = None,
         config: ConsumerConfig | None = None,
         **options: Unpack[StreamOptions],
@@ -201,7 +218,7 @@ class PooledClient(Client):
 
         In a loop, a message is acknowledged when the next one is asked for.
 
-        :param topic: the name of the queue.
+        :param queue: the name of the queue.
         :param filter: the messages to take; None for all.
         :param config: the options; `options` given by name override it.
 
@@ -211,7 +228,7 @@ class PooledClient(Client):
         wanted = ConsumerConfig.of(config, **options)
         if filter is not None:
             wanted = ConsumerConfig.of(wanted, filter=filter)
-        return Stream(Source(self, topic, wanted))
+        return Stream(Source(self, queue, wanted))
 
     def request(
         self,
@@ -230,6 +247,7 @@ class PooledClient(Client):
         :param timeout: how long to wait for the reply; the request expires after this time.
         :param reply_to: the queue that receives the reply. If None, the client creates a queue,
             and drops it when the client is closed.
+        :param headers: the headers of the request.
         :param options: those of `publish`.
 
         >>> reply = client.request("prices", {"article": 4711}, timeout="5s")
@@ -268,6 +286,12 @@ class PooledClient(Client):
 
         Raises `RequestTimeout` after the timeout. A session that finishes, buries or cancels the
         message notifies this call.
+
+        :param message_id: the id of the message.
+        :param timeout: raise `RequestTimeout` after this time.
+
+        >>> (client.wait(41, timeout="1m")).result
+        {'sum': 12}
         """
         seconds = duration(timeout, "timeout").total_seconds()
         deadline = time.monotonic() + seconds
@@ -280,7 +304,7 @@ class PooledClient(Client):
             while True:
                 woken.clear()
                 rows = self.result(message_id)
-                if rows and all(row["state"] in ("done", "dead") for row in rows):
+                if rows and all(row.state in ("done", "dead") for row in rows):
                     return rows[-1]
                 left = deadline - time.monotonic()
                 if left <= 0:

@@ -112,11 +112,13 @@ class PublishMethods(Statements):
     ) -> list[int]:
         """Publish many messages of one topic, all or none; return their ids in the same order.
 
+        :param topic: the topic of all messages.
         :param payloads: one payload for each message.
         :param headers: one dict for each message, or one dict for all.
         :param dedup_keys: one dedup key, or None, for each message.
 
-        The other parameters are those of `publish`, and apply to all messages.
+        `priority`, `delay`, `expires_in`, `sender`, `recipient`, `reply_to`, `correlation_id`,
+        `group_key` and `serializer` are those of `publish`, and apply to all messages.
 
         >>> client.publish_batch("orders", [{"amount": 12}, {"amount": 7}])
         [1, 2]
@@ -195,6 +197,11 @@ class PublishMethods(Statements):
 
         :param message: the request, or its id.
         :param payload: the payload of the reply.
+        :param headers: the headers of the reply.
+        :param sender: who replies.
+
+        >>> client.reply(message, {"price": 70})
+        43
         """
         id = message if isinstance(message, int) else message.id
         payload, headers = self._payloads.prepared(None, payload, headers)
@@ -241,6 +248,8 @@ class PublishMethods(Statements):
 
         :param name: the name of the schedule.
         :param topic: the topic to publish to.
+        :param payload: the payload of the message; `headers`, `priority`, `expires_in` and
+            `serializer` are those of `publish`.
         :param cron: a cron expression (minute hour day month weekday), or ``@daily`` and the like.
         :param every: an interval, instead of `cron`.
         :param time_zone: the time zone of `cron`.
@@ -271,17 +280,38 @@ class PublishMethods(Statements):
         return next_run
 
     def unschedule(self, name: str) -> bool:
-        """End a schedule; False if there is none of that name."""
+        """End a schedule; False if there is none of that name.
+
+        :param name: the name of the schedule.
+
+        >>> client.unschedule("nightly-report")
+        True
+        """
         return self.fetch_value(bool, sql.UNSCHEDULE, name)
 
     def pause_schedule(self, name: str) -> bool:
-        """Pause a schedule; False if it was paused already."""
+        """Pause a schedule; False if it was paused already.
+
+        :param name: the name of the schedule.
+
+        >>> client.pause_schedule("nightly-report")
+        True
+        """
         return self.fetch_value(bool, sql.PAUSE_SCHEDULE, name)
 
     def resume_schedule(self, name: str) -> bool:
-        """Resume a schedule; False if it was not paused."""
+        """Resume a schedule; False if it was not paused.
+
+        :param name: the name of the schedule.
+
+        >>> client.resume_schedule("nightly-report")
+        True
+        """
         return self.fetch_value(bool, sql.RESUME_SCHEDULE, name)
 
     def schedules(self) -> list[Schedule]:
-        """Return the schedules, with their last and next runs."""
-        return self.fetch_dicts(sql.SCHEDULES)
+        """Return the schedules, with their last and next runs.
+
+        >>> [(row.name, row.next_at) for row in client.schedules()]
+        """
+        return self.fetch_records(Schedule, sql.SCHEDULES)

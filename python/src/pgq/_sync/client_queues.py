@@ -26,7 +26,7 @@ class QueueMethods(Statements):
 
     def create_queue(
         self,
-        name: str,
+        queue: str,
         *,
         lane_keys: Sequence[str] | str | None = None,
         lease: Duration = timedelta(seconds=30),
@@ -53,7 +53,7 @@ class QueueMethods(Statements):
     ) -> bool:
         """Create a queue that receives the topic of its name.
 
-        :param name: the name of the queue.
+        :param queue: the name of the queue.
         :param lane_keys: the fields, at most four, whose values sort messages into lanes.
         :param lease: the default lease duration: how long a claim holds its messages.
         :param max_attempts: how often a message is delivered before it becomes a dead letter.
@@ -79,14 +79,14 @@ class QueueMethods(Statements):
         >>> client.create_queue("orders", lease="2m", max_attempts=5, rate="100/min")
         True
         """
-        check_texts(name=name, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
+        check_texts(queue=queue, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
         check_texts(rate=rate, lane_rate=lane_rate, dedup=dedup)
         check_numbers(max_attempts=max_attempts, set_size=set_size, max_leased=max_leased)
         check_numbers(burst=burst, lane_max_leased=lane_max_leased, lane_burst=lane_burst)
         return self.fetch_value(
             bool,
             sql.CREATE_QUEUE,
-            name,
+            queue,
             names(lane_keys, "lane_keys"),
             span(lease, "lease"),
             max_attempts,
@@ -113,7 +113,7 @@ class QueueMethods(Statements):
 
     def alter_queue(
         self,
-        name: str,
+        queue: str,
         *,
         lane_keys: Sequence[str] | str | None = None,
         lease: Duration | None = None,
@@ -142,15 +142,17 @@ class QueueMethods(Statements):
 
         ``lane_keys=[]`` removes the lanes. 0 or an empty rate removes a limit.
 
+        :param queue: the name of the queue.
+
         >>> client.alter_queue("orders", max_attempts=10, rate="")
         """
-        check_texts(name=name, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
+        check_texts(queue=queue, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
         check_texts(rate=rate, lane_rate=lane_rate, dedup=dedup)
         check_numbers(max_attempts=max_attempts, set_size=set_size, max_leased=max_leased)
         check_numbers(burst=burst, lane_max_leased=lane_max_leased, lane_burst=lane_burst)
         self.fetch_rows(
             sql.ALTER_QUEUE,
-            name,
+            queue,
             names(lane_keys, "lane_keys"),
             span(lease, "lease"),
             max_attempts,
@@ -175,30 +177,59 @@ class QueueMethods(Statements):
             dedup,
         )
 
-    def drop_queue(self, name: str, *, force: bool = False) -> bool:
-        """Drop a queue. A queue that still holds messages is dropped only with `force`."""
-        return self.fetch_value(bool, sql.DROP_QUEUE, name, force)
+    def drop_queue(self, queue: str, *, force: bool = False) -> bool:
+        """Drop a queue. A queue that still holds messages is dropped only with `force`.
 
-    def pause(self, name: str) -> bool:
-        """Stop delivery from a queue; False if it was paused already."""
-        return self.fetch_value(bool, sql.PAUSE, name)
+        :param queue: the name of the queue.
+        :param force: also drop the messages that the queue holds.
 
-    def resume(self, name: str) -> bool:
-        """Resume delivery from a queue; False if it was not paused."""
-        return self.fetch_value(bool, sql.RESUME, name)
+        >>> client.drop_queue("orders", force=True)
+        True
+        """
+        return self.fetch_value(bool, sql.DROP_QUEUE, queue, force)
+
+    def pause(self, queue: str) -> bool:
+        """Stop delivery from a queue; False if it was paused already.
+
+        :param queue: the name of the queue.
+
+        >>> client.pause("orders")
+        True
+        """
+        return self.fetch_value(bool, sql.PAUSE, queue)
+
+    def resume(self, queue: str) -> bool:
+        """Resume delivery from a queue; False if it was not paused.
+
+        :param queue: the name of the queue.
+
+        >>> client.resume("orders")
+        True
+        """
+        return self.fetch_value(bool, sql.RESUME, queue)
 
     def queue_names(self) -> list[str]:
-        """Return the names of the queues that the role may consume."""
+        """Return the names of the queues that the role may consume.
+
+        >>> client.queue_names()
+        ['audit', 'orders']
+        """
         return self.fetch_rows(sql.QUEUE_NAMES, factory=scalar_row, repeatable=True)
 
-    def queue_policy(self, name: str) -> dict[str, Any] | None:
-        """Return the policy of a queue, or None; needs the right to read ``pgq.queue``."""
-        rows = self.fetch_dicts(sql.QUEUE_POLICY, name)
+    def queue_policy(self, queue: str) -> dict[str, Any] | None:
+        """Return the policy of a queue, or None; needs the right to read ``pgq.queue``.
+
+        :param queue: the name of the queue.
+
+        >>> (client.queue_policy("orders"))["max_attempts"]
+        3
+        """
+        rows = self.fetch_dicts(sql.QUEUE_POLICY, queue)
         return rows[0] if rows else None
 
     def subscribe(
         self,
-        subscriber: str,
+        queue: str,
         pattern: str,
         filter: Filter = None,
         *,
@@ -207,7 +238,7 @@ class QueueMethods(Statements):
     ) -> bool:
         """Subscribe a queue to a topic pattern; False if the subscription exists.
 
-        :param subscriber: the name of the queue, which is created if it is missing.
+        :param queue: the name of the queue, which is created if it is missing.
         :param pattern: words separated by dots: ``*`` is one word, ``#`` any number of words.
         :param filter: the messages to receive; None for all.
         :param since: also receive the messages that the log has from this time on.
@@ -216,22 +247,48 @@ class QueueMethods(Statements):
         >>> client.subscribe("billing", "orders.*", F.type == "paid")
         True
         """
-        check_texts(subscriber=subscriber, pattern=pattern)
+        check_texts(queue=queue, pattern=pattern)
         wanted = self._filter(filter)
-        return self.fetch_value(bool, sql.SUBSCRIBE, subscriber, pattern, wanted, since, since_id)
+        return self.fetch_value(bool, sql.SUBSCRIBE, queue, pattern, wanted, since, since_id)
 
-    def unsubscribe(self, subscriber: str, pattern: str) -> bool:
-        """End a subscription; False if there was none."""
-        return self.fetch_value(bool, sql.UNSUBSCRIBE, subscriber, pattern)
+    def unsubscribe(self, queue: str, pattern: str) -> bool:
+        """End a subscription; False if there was none.
 
-    def unsubscribe_all(self, subscriber: str) -> int:
-        """End all subscriptions of a queue; return how many there were."""
-        return self.fetch_value(int, sql.UNSUBSCRIBE_ALL, subscriber)
+        :param queue: the name of the queue.
+        :param pattern: the topic pattern of the subscription.
 
-    def alter_subscription(self, subscriber: str, pattern: str, filter: Filter) -> None:
-        """Change the filter of a subscription; None removes it."""
-        self.fetch_rows(sql.ALTER_SUBSCRIPTION, subscriber, pattern, self._filter(filter))
+        >>> client.unsubscribe("billing", "orders.*")
+        True
+        """
+        return self.fetch_value(bool, sql.UNSUBSCRIBE, queue, pattern)
 
-    def subscriptions(self, subscriber: str | None = None) -> list[Subscription]:
-        """Return the subscriptions of one queue, or of all queues."""
-        return self.fetch_dicts(sql.SUBSCRIPTIONS, subscriber, subscriber)
+    def unsubscribe_all(self, queue: str) -> int:
+        """End all subscriptions of a queue; return how many there were.
+
+        :param queue: the name of the queue.
+
+        >>> client.unsubscribe_all("billing")
+        2
+        """
+        return self.fetch_value(int, sql.UNSUBSCRIBE_ALL, queue)
+
+    def alter_subscription(self, queue: str, pattern: str, filter: Filter) -> None:
+        """Change the filter of a subscription; None removes it.
+
+        :param queue: the name of the queue.
+        :param pattern: the topic pattern of the subscription.
+        :param filter: the new filter; None removes it.
+
+        >>> client.alter_subscription("billing", "orders.*", F.amount > 100)
+        """
+        self.fetch_rows(sql.ALTER_SUBSCRIPTION, queue, pattern, self._filter(filter))
+
+    def subscriptions(self, queue: str | None = None) -> list[Subscription]:
+        """Return the subscriptions of one queue, or of all queues.
+
+        :param queue: the name of a queue; None for all queues.
+
+        >>> [row.pattern for row in client.subscriptions("billing")]
+        ['orders.*']
+        """
+        return self.fetch_records(Subscription, sql.SUBSCRIPTIONS, queue, queue)

@@ -53,7 +53,7 @@ class ConsumerGroup:
     time.
 
     :param client: the result of `connect`.
-    :param topic: the name of the queue.
+    :param queue: the name of the queue.
     :param config: the options of the consumer; `options` given by name override it.
 
     >>> group = ConsumerGroup(client, "orders")
@@ -65,7 +65,7 @@ class ConsumerGroup:
     def __init__(
         self,
         client: PooledClient,
-        topic: str,
+        queue: str,
         config: ConsumerConfig | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
@@ -76,7 +76,7 @@ class ConsumerGroup:
         self._where = given.where
         given = ConsumerConfig.of(given, where=self._is_accepted)
         #: The consumer that claims messages and calls the members.
-        self.consumer = Consumer(client, topic, self._dispatch, given)
+        self.consumer = Consumer(client, queue, self._dispatch, given)
 
     def add(
         self,

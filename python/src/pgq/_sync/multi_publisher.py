@@ -40,6 +40,9 @@ class MultiPublisher:
 
     :param transports: one or several transports, each with a method `publish`.
     :param required: the transports that must store a message; if one fails, `publish` raises.
+
+    >>> with MultiPublisher([database, redis], required=[database]) as publisher:
+    ...     publisher.publish("orders", {"amount": 12})
     """
 
     def __init__(

@@ -44,11 +44,11 @@ _SHORTEST_TICK = 0.02
 class Source:
     """Claims from one queue for one consumer, and extends the leases of batches that it holds."""
 
-    def __init__(self, client: PooledClient, topic: str, config: ConsumerConfig) -> None:
+    def __init__(self, client: PooledClient, queue: str, config: ConsumerConfig) -> None:
         check_client(client, asynchronous=ASYNC)
-        check_texts(topic=topic)
+        check_texts(queue=queue)
         self.client = client
-        self.topic = topic
+        self.queue = queue
         self.config = config
         self.stopping = Event()
         #: Set after the first claim, or after a transient error.
@@ -109,8 +109,8 @@ class Source:
                     "batch_claimed",
                     "%s messages from %s",
                     len(batch),
-                    self.topic,
-                    queue=self.topic,
+                    self.queue,
+                    queue=self.queue,
                     lease_id=batch.lease_id,
                     size=len(batch),
                 )
@@ -164,9 +164,9 @@ class Source:
         if self._registered:
             self._registered = False
             try:
-                self.client.wait_end(self.topic, self._waiter)
+                self.client.wait_end(self.queue, self._waiter)
             except Exception as error:  # the registration expires by itself
-                log("DEBUG", "waiter_left", "wait_end: %s", reason(error), queue=self.topic)
+                log("DEBUG", "waiter_left", "wait_end: %s", reason(error), queue=self.queue)
 
     def retry_until_stopped(
         self, what: str, function: Callable[..., T], *arguments: Any
@@ -180,12 +180,12 @@ class Source:
             self.tried.set()
             log(
                 "WARNING",
-                "database_trouble",
+                "transient_error",
                 "%s from %s failed: %s",
                 what,
-                self.topic,
+                self.queue,
                 reason(error),
-                queue=self.topic,
+                queue=self.queue,
                 doing=what,
                 sqlstate=error.sqlstate,
             )
@@ -202,7 +202,7 @@ class Source:
         listens = self.config.notifications and self.client.poll_interval is None
         if listens and not self.config.drain and self._channel is None:
             # Listen before the first claim: a message published in between is then noticed.
-            self._hear(self.client.channel(self.topic))
+            self._hear(self.client.channel(self.queue))
         rows = self.client.fetch_rows(sql.NOW, repeatable=True)
         self._offset = (rows[0][0] - datetime.now(UTC)).total_seconds()
         if self.config.maintain and self._maintainer is None:
@@ -226,7 +226,7 @@ class Source:
     def _claim(self, n: int, done: Batch | None = None) -> Batch:
         config = self.config
         return self.client.claim(
-            self.topic,
+            self.queue,
             config.filter,
             n,
             lease=config.lease,
@@ -239,7 +239,7 @@ class Source:
     def _is_drained(self) -> bool:
         """Whether nothing is ready. A claim alone may miss rows that another claim has locked."""
         self._hasty += 1
-        peek = self.client.peek, self.topic, self.config.filter, 1
+        peek = self.client.peek, self.queue, self.config.filter, 1
         if self._hasty > 20 or not self.retry_until_stopped("looking", *peek):
             return True
         self.stopping.wait(0.01 * self._hasty)
@@ -250,7 +250,7 @@ class Source:
         self._streak += 1
         if self._registered and self._streak == 2:
             self._registered = False
-            self.retry_until_stopped("waking", self.client.wait_end, self.topic, self._waiter)
+            self.retry_until_stopped("waking", self.client.wait_end, self.queue, self._waiter)
 
     def _sleep(self, most: float | None) -> None:
         span = (self.client.poll_interval or self.config.poll_interval).total_seconds()
@@ -276,10 +276,10 @@ class Source:
         """Register this consumer as a listener; return how long it may sleep."""
         rows = self.client.fetch_rows(
             sql.WAIT_BEGIN_CHANNEL,
-            self.topic,
+            self.queue,
             self._waiter,
             self.config.idle_timeout,
-            self.topic,
+            self.queue,
             repeatable=True,
         )
         span: timedelta
@@ -345,8 +345,8 @@ class Source:
                     "WARNING",
                     "lease_lost",
                     "the lease of a batch from %s is lost",
-                    self.topic,
-                    queue=self.topic,
+                    self.queue,
+                    queue=self.queue,
                     lease_id=batch.lease_id,
                 )
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
@@ -358,7 +358,7 @@ class Source:
                 "lease_not_renewed",
                 "a lease was not renewed: %s",
                 reason(error),
-                queue=self.topic,
+                queue=self.queue,
                 lease_id=batch.lease_id,
                 sqlstate=error.sqlstate,
             )
@@ -393,7 +393,7 @@ class Source:
                 "WARNING",
                 "messages_redelivered",
                 "messages from %s will be delivered again: %s",
-                self.topic,
+                self.queue,
                 error,
-                queue=self.topic,
+                queue=self.queue,
             )

@@ -26,7 +26,14 @@ __all__ = ["Subscriber", "SubscriptionManager"]
 
 
 class Subscriber(Protocol):
-    """An object that receives messages."""
+    """An object that receives messages.
+
+    >>> class Mailer:
+    ...     subscriber_id = "mailer"
+    ...
+    ...     def on_message(self, message):
+    ...         send(message.payload)
+    """
 
     @property
     def subscriber_id(self) -> str:
@@ -94,6 +101,9 @@ class SubscriptionManager:
     :param client: the result of `connect`.
     :param config: the options of the consumers.
     :param durable: False for queues that end with the manager.
+
+    >>> with SubscriptionManager(client) as manager:
+    ...     manager.subscribe("orders.*", Mailer())
     """
 
     def __init__(
@@ -234,8 +244,8 @@ class SubscriptionManager:
     def _bind(self, queue: str, pattern: str, filter: Filter) -> bool:
         """Subscribe a queue; if it is subscribed already, change its filter."""
         for row in self._client.subscriptions(queue):
-            if row["pattern"] == pattern:
-                if (row["filter"] or {}) != (document(filter) or {}):
+            if row.pattern == pattern:
+                if (row.filter or {}) != (document(filter) or {}):
                     self._client.alter_subscription(queue, pattern, filter)
                     log(
                         "INFO",

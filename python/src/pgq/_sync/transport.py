@@ -30,7 +30,12 @@ __all__ = ["Fallback", "Publishes", "Transport", "create_transport"]
 
 
 class Publishes(Protocol):
-    """An object with a method `publish`: a client, a publisher, or your own."""
+    """An object with a method `publish`: a client, a publisher, or your own.
+
+    >>> class Printer:
+    ...     def publish(self, topic, payload, **options):
+    ...         print(topic, payload)
+    """
 
     @property
     def publish(self) -> Callable[..., Any]:
@@ -48,6 +53,9 @@ class Fallback:
     :param transport: an object with a method `publish`.
     :param fallback: is called as ``fallback(draft, error)``.
     :param breaker: a circuit breaker for a transport without its own; a client has one.
+
+    >>> fallback = Fallback(client, lambda draft, error: lines.append(draft))
+    >>> fallback.publish("orders", {"amount": 12})
     """
 
     def __init__(
@@ -77,7 +85,14 @@ class Fallback:
 
 
 class Transport:
-    """A client, a publisher and consumers that follow one `TransportConfig`."""
+    """A client, a publisher and consumers that follow one `TransportConfig`.
+
+    :param config: the options; None for the defaults.
+    :param options: single options of `TransportConfig`, which have precedence.
+
+    >>> with Transport(database_url="postgresql://app@db/shop") as transport:
+    ...     transport.publish("orders", {"amount": 12})
+    """
 
     def __init__(self, config: TransportConfig | None = None, **options: Any) -> None:
         self.config = TransportConfig.of(config, **options)
@@ -118,9 +133,9 @@ class Transport:
     ) -> None:
         self.disconnect()
 
-    def create_queue(self, name: str, **options: Unpack[QueuePolicy]) -> bool:
+    def create_queue(self, queue: str, **options: Unpack[QueuePolicy]) -> bool:
         """Create a queue with the policy of the configuration; `options` override it."""
-        return self.client.create_queue(name, **self.config.policy() | options)
+        return self.client.create_queue(queue, **self.config.policy() | options)
 
     def publish(
         self,
@@ -213,6 +228,9 @@ def create_transport(name: str, **options: Any) -> Any:
         ``redis://HOST/0``, ``file:///DIRECTORY`` or ``postgresql://...``, or the name or address of
         a transport that `register_transport` has added.
     :param options: of the transport.
+
+    >>> with create_transport("database", batch_size=50) as transport:
+    ...     transport.publish("orders", {"amount": 12})
     """
     if not is_database(name):
         return open_transport(name, **options)

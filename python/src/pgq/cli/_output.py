@@ -11,6 +11,7 @@ from typing import Any
 
 from pgq.cli._table import Line, Table
 from pgq.cli._terminal import show
+from pgq.rows import Row
 
 __all__ = ["Output", "as_json", "complain", "readable", "say", "tell"]
 
@@ -21,13 +22,13 @@ class Output:
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
 
-    def rows(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
+    def rows(self, rows: Sequence[Mapping[str, Any] | Row], columns: Sequence[str] = ()) -> None:
         """Print rows: as JSON with all columns, or as a table with the given columns."""
         if self.as_json:
             for row in rows:
                 print(as_json(dict(row)))
         elif rows:
-            names = columns or list(rows[0])
+            names = columns or list(rows[0].keys())
             show(Table(names, [[readable(row[name]) for name in names] for row in rows]))
 
     def row(self, row: Mapping[str, Any]) -> None:

@@ -189,7 +189,7 @@ def replay(options: Options, out: Output) -> None:
             options.n,
             dry_run=options.dry_run,
             cause=options.cause,
-            to_topic=options.to,
+            to_queue=options.to,
             per_second=options.per_second,
             patch=options.patch,
         )

@@ -102,19 +102,19 @@ def findings(options: Options, out: Output) -> int:
         rows = [
             row
             for row in database.findings(options.snapshot_age, options.role)
-            if options.queue in (None, row["queue"])
-            and (not options.severity or row["severity"] in options.severity)
+            if options.queue in (None, row.queue)
+            and (not options.severity or row.severity in options.severity)
         ]
     if out.as_json:
         out.rows(rows)
     else:
         for row in rows:
-            queue = "" if row["queue"] is None else f"queue {row['queue']}: "
-            since = "" if row["since"] is None else f", since {readable(row['since'])}"
-            severity = row["severity"]
-            show(Line(f"{severity:<8}", f"{queue}{row['detail']}{since}", meaning=severity))
-            if row["cure"] is not None:
-                show(Line(" " * 8, f"cure: {row['cure']}"))
+            queue = "" if row.queue is None else f"queue {row.queue}: "
+            since = "" if row.since is None else f", since {readable(row.since)}"
+            severity = row.severity
+            show(Line(f"{severity:<8}", f"{queue}{row.detail}{since}", meaning=severity))
+            if row.cure is not None:
+                show(Line(" " * 8, f"cure: {row.cure}"))
     if not rows:
         say("nothing is found")
     return NO if rows else 0

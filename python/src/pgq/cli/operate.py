@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pgq.cli._command import (
     USAGE,
@@ -18,6 +17,7 @@ from pgq.cli._command import (
     positive,
 )
 from pgq.cli._output import Output, say
+from pgq.rows import Row
 
 __all__ = ["add"]
 
@@ -133,7 +133,7 @@ def _require_selection(options: Options, what: str, *given: object) -> None:
 def peek(options: Options, out: Output) -> None:
     """List messages."""
     with client(options) as database:
-        rows: Sequence[Mapping[str, Any]]
+        rows: Sequence[Row]
         if options.state == "ready":
             rows = database.peek(options.queue, options.filter, options.n)
         else:

@@ -39,6 +39,8 @@ class ConsumerConfig:
     :param grace: how long running handlers may take to finish when the consumer stops.
     :param maintain: call ``pgq.maintain()`` about once a minute, from one consumer of the process.
     :param drain: end when nothing is ready, instead of waiting for more.
+
+    >>> ConsumerConfig(filter={"type": "paid"}, concurrency=4, handler_timeout="5m")
     """
 
     filter: Filter = None

@@ -35,7 +35,7 @@ _HOPELESS = 78
 def run_processes(
     processes: int,
     conninfo: str,
-    topic: str,
+    queue: str,
     handler: Callable[[Message], Any],
     **options: Unpack[ConsumerOptions],
 ) -> None:
@@ -47,7 +47,7 @@ def run_processes(
 
     :param processes: the number of processes.
     :param conninfo: a connection string of libpq.
-    :param topic: the name of the queue.
+    :param queue: the name of the queue.
     :param handler: a function of a module, so that the processes can import it.
     :param options: those of `ConsumerConfig`.
 
@@ -64,7 +64,7 @@ def run_processes(
         stopping.set()
 
     def begin() -> BaseProcess:
-        process = context.Process(target=_consume, args=(conninfo, topic, handler, options, errors))
+        process = context.Process(target=_consume, args=(conninfo, queue, handler, options, errors))
         process.start()
         return process
 
@@ -79,15 +79,15 @@ def run_processes(
             time.sleep(_CHECK_SECONDS)
             for index, process in enumerate(running):
                 if process.exitcode == _HOPELESS and not stopping.is_set():
-                    raise PgqError(f"the workers of {topic} cannot consume: {errors.get()}")
+                    raise PgqError(f"the workers of {queue} cannot consume: {errors.get()}")
                 if process.exitcode and not stopping.is_set():
                     log(
                         "WARNING",
                         "worker_ended",
                         "a worker of %s ended with %s",
-                        topic,
+                        queue,
                         process.exitcode,
-                        queue=topic,
+                        queue=queue,
                         code=process.exitcode,
                     )
                     time.sleep(_RESTART_SECONDS)
@@ -104,14 +104,14 @@ def run_processes(
 
 def _consume(
     conninfo: str,
-    topic: str,
+    queue: str,
     handler: Callable[[Message], Any],
     options: dict[str, Any],
     errors: SimpleQueue[str],
 ) -> None:
     try:
         with connect(conninfo) as client:
-            Consumer(client, topic, handler, **options).run()
+            Consumer(client, queue, handler, **options).run()
     except (PgqError, psycopg.Error) as error:
         if is_transient(error):
             raise

@@ -22,7 +22,10 @@ _SCOPES = ("headers", "payload", "msg")
 
 
 class Condition:
-    """A filter document that can be combined with others by ``&``, ``|`` and ``~``."""
+    """A filter document that can be combined with others by ``&``, ``|`` and ``~``.
+
+    >>> (F.type == "paid") & ~F.region.in_(["APAC"])
+    """
 
     __slots__ = ("document",)
 
@@ -217,6 +220,8 @@ F = Field()
 
 def ago(span: Duration) -> dict[str, str]:
     """Return an operand for the times of ``F.msg``: the time that long before now.
+
+    :param span: the duration.
 
     >>> F.msg.published_at < ago("1h")
     Condition({"msg.published_at": {"$lt": {"$now": "-3600.0 seconds"}}})

@@ -269,13 +269,13 @@ class _Batches(Source):
     def __init__(
         self,
         client: PooledClient,
-        topic: str,
+        queue: str,
         name: str,
         config: ConsumerConfig,
         timeout: timedelta,
         linger: float,
     ) -> None:
-        super().__init__(client, topic, config)
+        super().__init__(client, queue, config)
         self._name = name
         self._owner = myself()
         self._timeout = timeout.total_seconds()
@@ -300,7 +300,7 @@ class _Batches(Source):
                     break
             except _InUse as error:
                 if is_dead(error.owner):
-                    self._ask(sql.STREAM_END, self.topic, self._name, error.owner)
+                    self._ask(sql.STREAM_END, self.queue, self._name, error.owner)
                     continue
                 if not logged:
                     log(
@@ -308,7 +308,7 @@ class _Batches(Source):
                         "relay_waits",
                         "%s: waiting for it",
                         error,
-                        queue=self.topic,
+                        queue=self.queue,
                         relay=self._name,
                     )
                     logged = True
@@ -336,14 +336,14 @@ class _Batches(Source):
         try:
             if self._arrived:
                 self._finish()
-            ((given,),) = self._ask(sql.STREAM_END, self.topic, self._name, self._owner)
+            ((given,),) = self._ask(sql.STREAM_END, self.queue, self._name, self._owner)
         except (psycopg.Error, _InUse) as error:  # the ownership expires by itself
             log(
                 "DEBUG",
                 "name_kept",
                 "ending: %s",
                 reason(error),
-                queue=self.topic,
+                queue=self.queue,
                 relay=self._name,
             )
             return False
@@ -354,7 +354,7 @@ class _Batches(Source):
         began = time.monotonic()
         span = timedelta(seconds=self._timeout)
         ((finished,),) = self._ask(
-            sql.STREAM_BEGIN, self.topic, self._name, self._owner, span, None
+            sql.STREAM_BEGIN, self.queue, self._name, self._owner, span, None
         )
         self._renewed = began
         return int(finished)
@@ -371,7 +371,7 @@ class _Batches(Source):
                     "name_not_renewed",
                     "keeping the name: %s",
                     reason(error),
-                    queue=self.topic,
+                    queue=self.queue,
                     relay=self._name,
                 )
 
@@ -388,21 +388,21 @@ class _Batches(Source):
             self._gather(n)
         number = self._finished + (2 if self._arrived else 1)
         rows = self._ask(
-            sql.RELAY_CLAIM, self.topic, self._name, self._owner, number, n, factory=_records
+            sql.RELAY_CLAIM, self.queue, self._name, self._owner, number, n, factory=_records
         )
         self._finished, self._arrived = number - 1, False
         return Batch(self.client, rows)
 
     def _finish(self) -> None:
         number = self._finished + 1
-        self._ask(sql.STREAM_FINISH, self.topic, self._name, self._owner, number)
+        self._ask(sql.STREAM_FINISH, self.queue, self._name, self._owner, number)
         self._finished, self._arrived = number, False
 
     def _gather(self, n: int) -> None:
         """Wait until a full batch is ready, at most for the time of `linger`."""
         deadline: float | None = None
         while not self.stopping.is_set():
-            ((ready, grouped),) = self._ask(sql.BACKLOG, self.topic, self.topic)
+            ((ready, grouped),) = self._ask(sql.BACKLOG, self.queue, self.queue)
             # A group delivers one message at a time, so its batches never fill.
             if ready == 0 or ready >= n or grouped:
                 return

@@ -125,7 +125,8 @@ class Claim:
             return
         log.warning(
             "queue %r has a claim named %r: it is gone on with, whatever filter and n are now",
-            *(self.topic, self.key),
+            self.topic,
+            self.key,
         )
 
     def ack(self, df: DataFrame | None = None) -> int:

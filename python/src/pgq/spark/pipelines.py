@@ -543,7 +543,9 @@ def _settle(
                     conn,
                     "select pgq.ack(%s, array(select id from pgq.leased_message"
                     " where lease_id = %s and id <> all (%s::bigint[])))",
-                    *(lease, lease, others),
+                    lease,
+                    lease,
+                    others,
                 )
             for error, ids in refused.items():
                 nack = f"select pgq.nack(%s, {LEFT}, error => %s)"
@@ -555,7 +557,10 @@ def _settle(
             ((rest,),) = ask(
                 conn,
                 "select pgq.stream_finish(%s, %s, %s, %s)",
-                *(queue.topic, queue.consumer, queue.owner, batch),
+                queue.topic,
+                queue.consumer,
+                queue.owner,
+                batch,
             )
         return Drained(1, done + rest, failed, later)
 

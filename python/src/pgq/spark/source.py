@@ -80,7 +80,11 @@ else:
 MODES: Final = {
     ("claim",): ("key", "n", "lease", "groupruns"),
     ("log", "all"): (
-        *("timeout", "startingoffsets", "endingoffsets", "startingtimestamp", "endingtimestamp"),
+        "timeout",
+        "startingoffsets",
+        "endingoffsets",
+        "startingtimestamp",
+        "endingtimestamp",
     ),
     ("all",): ("archive", "failondataloss"),
 }
@@ -275,7 +279,10 @@ class PgqReader(DataSourceReader):
         elif lease is None:
             rows = quoted(
                 "pgq.peek_slice({}, {}::jsonb, {}, {}) where true",
-                *(self.topic, self.filter, number, count),
+                self.topic,
+                self.filter,
+                number,
+                count,
             )
             rows += self.where
             yield from read_arrow(self.replica, select(self.names, rows), self.schema)

@@ -30,6 +30,14 @@ class CircuitBreaker:
 
     Threads and tasks may share a breaker. It uses the library interlock, which opens at a rate of
     failures. Only failures are reported to interlock, so the rate is 1 and their number decides.
+
+    :param failures: how many failures open the breaker.
+    :param window: the time within which they are counted.
+    :param reset: how long the breaker stays open.
+
+    >>> breaker = CircuitBreaker(failures=3, reset="10s")
+    >>> with breaker.guard(lambda error: isinstance(error, OSError)):
+    ...     send()
     """
 
     def __init__(

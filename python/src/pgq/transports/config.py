@@ -27,6 +27,8 @@ class TransportConfig:
         fail become dead letters in any case.
     :param retrieval_limit: the most messages of a claim, unless n is given.
     :param enable_content_routing: whether consumers may have filters.
+
+    >>> TransportConfig(database_url="postgresql://app@db/shop", batch_size=50)
     """
 
     database_url: str = ""

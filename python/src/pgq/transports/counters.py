@@ -13,6 +13,9 @@ class Counters:
 
     :param transport: the transport.
     :param required: whether publishing fails if this transport fails.
+
+    >>> [(counter.published, counter.failed) for counter in publisher.counters]
+    [(12, 0)]
     """
 
     def __init__(self, transport: Any, required: bool = False) -> None:

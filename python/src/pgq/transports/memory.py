@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, LiteralString, Self
@@ -32,6 +32,7 @@ from pgq.filters import Filter, document
 from pgq.filters.local import world
 from pgq.message import Draft, Message
 from pgq.payloads.serializers import Payloads
+from pgq.rows import HistoryEvent, LogMessage, QueueStats, Subscription
 from pgq.transports.breaker import CircuitBreaker
 from pgq.transports.config import TransportConfig
 
@@ -132,7 +133,7 @@ class MemoryClient(PooledClient):
         self._leases = count(1)
         self._mutex = threading.RLock()
         self._log: dict[int, Message] = {}
-        self._events: dict[int, list[dict[str, Any]]] = {}
+        self._events: dict[int, list[HistoryEvent]] = {}
         self._seen: dict[str, dict[int, None]] = {}
         self._reply_queue = None
         self._reply_lock = threading.Lock()
@@ -157,86 +158,84 @@ class MemoryClient(PooledClient):
 
     # Queues and subscriptions
 
-    def create_queue(self, name: str, **options: Any) -> bool:
+    def create_queue(self, queue: str, **options: Any) -> bool:
         """Create a queue that receives the topic of its name; False if it exists."""
         spans = {"lease", "backoff", "max_backoff", "dedup_window"}
         known = spans | {"max_attempts", "mode", "dedup"}
         with self._mutex:
-            if name in self._queues:
+            if queue in self._queues:
                 return False
             given = {key: value for key, value in options.items() if key in known}
             for option in given.keys() & spans:
                 given[option] = duration(given[option], option)
             if given.get("dedup", "keep") not in ("keep", "replace", "postpone"):
                 raise psycopg.errors.InvalidParameterValue(f'unknown dedup "{given["dedup"]}"')
-            self._queues[name] = _Queue(**given, bindings=[_Binding(name, is_own=True)])
+            self._queues[queue] = _Queue(**given, bindings=[_Binding(queue, is_own=True)])
             return True
 
-    def drop_queue(self, name: str, *, force: bool = False) -> bool:
+    def drop_queue(self, queue: str, *, force: bool = False) -> bool:
         """Drop a queue with its messages."""
         with self._mutex:
-            return self._queues.pop(name, None) is not None
+            return self._queues.pop(queue, None) is not None
 
-    def pause(self, name: str) -> bool:
+    def pause(self, queue: str) -> bool:
         """Stop delivery from a queue; False if it was paused already."""
-        queue = self._queue(name)
-        before, queue.paused = queue.paused, True
+        found = self._queue(queue)
+        before, found.paused = found.paused, True
         return not before
 
-    def resume(self, name: str) -> bool:
+    def resume(self, queue: str) -> bool:
         """Resume delivery from a queue; False if it was not paused."""
-        queue = self._queue(name)
-        before, queue.paused = queue.paused, False
+        found = self._queue(queue)
+        before, found.paused = found.paused, False
         return before
 
-    def subscribe(
-        self, subscriber: str, pattern: str, filter: Filter = None, **options: Any
-    ) -> bool:
+    def subscribe(self, queue: str, pattern: str, filter: Filter = None, **options: Any) -> bool:
         """Subscribe a queue to a topic pattern; False if the subscription exists."""
         binding = _Binding(pattern, filter)
         with self._mutex:
-            queue = self._queues.setdefault(subscriber, _Queue())
-            if any(known.pattern == pattern for known in queue.bindings):
+            found = self._queues.setdefault(queue, _Queue())
+            if any(known.pattern == pattern for known in found.bindings):
                 return False
-            queue.bindings.append(binding)
+            found.bindings.append(binding)
             return True
 
-    def unsubscribe(self, subscriber: str, pattern: str) -> bool:
+    def unsubscribe(self, queue: str, pattern: str) -> bool:
         """End a subscription; False if there was none."""
-        return self._unsubscribe(subscriber, lambda binding: binding.pattern == pattern) > 0
+        return self._unsubscribe(queue, lambda binding: binding.pattern == pattern) > 0
 
-    def unsubscribe_all(self, subscriber: str) -> int:
+    def unsubscribe_all(self, queue: str) -> int:
         """End all subscriptions of a queue; return how many there were."""
-        return self._unsubscribe(subscriber, lambda binding: not binding.is_own)
+        return self._unsubscribe(queue, lambda binding: not binding.is_own)
 
-    def _unsubscribe(self, subscriber: str, ends: Callable[[_Binding], bool]) -> int:
+    def _unsubscribe(self, queue: str, ends: Callable[[_Binding], bool]) -> int:
         with self._mutex:
-            queue = self._queues.get(subscriber)
-            if queue is None:
+            found = self._queues.get(queue)
+            if found is None:
                 return 0
-            before = len(queue.bindings)
-            queue.bindings = [binding for binding in queue.bindings if not ends(binding)]
-            return before - len(queue.bindings)
+            before = len(found.bindings)
+            found.bindings = [binding for binding in found.bindings if not ends(binding)]
+            return before - len(found.bindings)
 
-    def alter_subscription(self, subscriber: str, pattern: str, filter: Filter) -> None:
+    def alter_subscription(self, queue: str, pattern: str, filter: Filter) -> None:
         """Change the filter of a subscription; None removes it."""
         with self._mutex:
-            for binding in self._queue(subscriber).bindings:
+            for binding in self._queue(queue).bindings:
                 if binding.pattern == pattern:
                     binding.filter = filter
                     return
-        raise psycopg.errors.UndefinedObject(f'"{subscriber}" is not subscribed to "{pattern}"')
+        raise psycopg.errors.UndefinedObject(f'"{queue}" is not subscribed to "{pattern}"')
 
-    def subscriptions(self, subscriber: str | None = None) -> list[Any]:
+    def subscriptions(self, queue: str | None = None) -> list[Subscription]:
         """Return the subscriptions of one queue, or of all queues."""
         with self._mutex:
             rows = [
-                {"subscriber": name, "pattern": binding.pattern, "filter": binding.filter}
-                for name, queue in self._queues.items()
-                for binding in queue.bindings
-                if not binding.is_own and subscriber in (None, name)
+                Subscription.of(subscriber=name, pattern=binding.pattern, filter=binding.filter)
+                for name, found in self._queues.items()
+                for binding in found.bindings
+                if not binding.is_own and queue in (None, name)
             ]
-            return sorted(rows, key=lambda row: (row["subscriber"], row["pattern"]))
+            return sorted(rows, key=lambda row: (row.subscriber, row.pattern))
 
     def queue_names(self) -> list[str]:
         """Return the names of the queues."""
@@ -510,13 +509,16 @@ class MemoryClient(PooledClient):
                 until = entry.lease_until = self._clock() + longer
             return until
 
-    def peek(self, topic: str, filter: Filter | int = None, n: int = 10) -> list[Any]:
+    def peek(self, queue: str, filter: Filter | int = None, n: int = 10) -> list[LogMessage]:
         """Return the next messages without claiming them; a number in place of the filter is n."""
         wanted, n = how_many(filter, n, default=10)
         with self._mutex:
-            ready = self._ready(self._queue(topic), _test(wanted), self._clock())[:n]
-            names = Message.__dataclass_fields__
-            return [{name: getattr(entry.message, name) for name in names} for entry in ready]
+            ready = self._ready(self._queue(queue), _test(wanted), self._clock())[:n]
+            names = [column.name for column in fields(Message)]
+            return [
+                LogMessage.of(**{name: getattr(entry.message, name) for name in names})
+                for entry in ready
+            ]
 
     def seen(self, handler: str, message_id: int, *, size: int = 100) -> bool:
         """Return True if the handler has seen the message; else record the message."""
@@ -531,29 +533,29 @@ class MemoryClient(PooledClient):
 
     def stream_begin(
         self,
-        topic: str,
+        queue: str,
         consumer: str,
         owner: str,
         timeout: Duration = timedelta(seconds=30),
         lease: Duration | None = None,
     ) -> int:
         """Return 0: in memory a stream has no owner and no batches."""
-        self._queue(topic)
+        self._queue(queue)
         return 0
 
     # Dead letters, operations, observing
 
-    def dead_letters(self, topic: str) -> list[tuple[Message, str | None]]:
+    def dead_letters(self, queue: str) -> list[tuple[Message, str | None]]:
         """Return the dead letters of a queue, each with its error."""
-        return [(entry.message, entry.error) for entry in self._queue(topic).dead.values()]
+        return [(entry.message, entry.error) for entry in self._queue(queue).dead.values()]
 
-    def purge(self, topic: str, filter: Filter = None, *, dry_run: bool = False) -> int:
+    def purge(self, queue: str, filter: Filter = None, *, dry_run: bool = False) -> int:
         """Delete the waiting messages of a queue, or those that match; return how many."""
-        return self._cancel(topic, self._waiting(topic, None, filter), dry_run)
+        return self._cancel(queue, self._waiting(queue, None, filter), dry_run)
 
     def cancel(
         self,
-        topic: str,
+        queue: str,
         ids: Named = None,
         *,
         filter: Filter = None,
@@ -566,15 +568,15 @@ class MemoryClient(PooledClient):
         with self._mutex:
             chosen = [
                 entry
-                for entry in self._waiting(topic, ids, filter)
+                for entry in self._waiting(queue, ids, filter)
                 if dedup_key in (None, entry.dedup_key)
             ]
-            return self._cancel(topic, chosen, dry_run)
+            return self._cancel(queue, chosen, dry_run)
 
     def move(
         self,
-        topic: str,
-        to_topic: str,
+        queue: str,
+        to_queue: str,
         filter: Filter = None,
         n: int | None = None,
         *,
@@ -582,10 +584,10 @@ class MemoryClient(PooledClient):
     ) -> int:
         """Move waiting messages to another queue; return how many."""
         with self._mutex:
-            source, target = self._queue(topic), self._queue(to_topic)
+            source, target = self._queue(queue), self._queue(to_queue)
             chosen = [
                 entry
-                for entry in self._waiting(topic, None, filter)
+                for entry in self._waiting(queue, None, filter)
                 if entry.message.id not in target.live and entry.message.id not in target.dead
             ][:n]
             for entry in chosen if not dry_run else []:
@@ -595,7 +597,7 @@ class MemoryClient(PooledClient):
 
     def reschedule(
         self,
-        topic: str,
+        queue: str,
         ids: Named = None,
         *,
         filter: Filter = None,
@@ -609,7 +611,7 @@ class MemoryClient(PooledClient):
             due = at or now + (span(delay, "delay") or timedelta(0))
             chosen = [
                 entry
-                for entry in self._waiting(topic, ids, filter)
+                for entry in self._waiting(queue, ids, filter)
                 if due > now or entry.due_at > now
             ]
             for entry in chosen if not dry_run else []:
@@ -618,30 +620,30 @@ class MemoryClient(PooledClient):
 
     def replay(
         self,
-        topic: str,
+        queue: str,
         filter: Filter = None,
         n: int | None = None,
         *,
         dry_run: bool = False,
         cause: Filter = None,
-        to_topic: str | None = None,
+        to_queue: str | None = None,
         per_second: int | None = None,
         patch: Any = None,
     ) -> int:
         """Put dead letters back into their queue; return how many."""
-        if any(option is not None for option in (cause, to_topic, per_second, patch)):
-            raise NotImplementedError("not in memory: cause, to_topic, per_second, patch")
+        if any(option is not None for option in (cause, to_queue, per_second, patch)):
+            raise NotImplementedError("not in memory: cause, to_queue, per_second, patch")
         with self._mutex:
-            queue = self._queue(topic)
-            chosen = self._dead(queue, filter, n)
+            found = self._queue(queue)
+            chosen = self._dead(found, filter, n)
             for entry in chosen if not dry_run else []:
-                del queue.dead[entry.message.id]
-                queue.live[entry.message.id] = _Entry(entry.message, self._clock(), entry.dedup_key)
+                del found.dead[entry.message.id]
+                found.live[entry.message.id] = _Entry(entry.message, self._clock(), entry.dedup_key)
             return len(chosen)
 
     def discard(
         self,
-        topic: str,
+        queue: str,
         filter: Filter = None,
         n: int | None = None,
         *,
@@ -652,55 +654,55 @@ class MemoryClient(PooledClient):
         if cause is not None:
             raise NotImplementedError("not in memory: cause")
         with self._mutex:
-            queue = self._queue(topic)
-            chosen = self._dead(queue, filter, n)
+            found = self._queue(queue)
+            chosen = self._dead(found, filter, n)
             for entry in chosen if not dry_run else []:
-                del queue.dead[entry.message.id]
+                del found.dead[entry.message.id]
             return len(chosen)
 
-    def dead_letter(self, topic: str, message_id: int) -> Any:
+    def dead_letter(self, queue: str, message_id: int) -> Any:
         """Return the dead letter of a message; None if the message is not dead in this queue."""
-        entry = self._queue(topic).dead.get(message_id)
+        entry = self._queue(queue).dead.get(message_id)
         if entry is None:
             return None
         return {"message_id": message_id, "attempts": entry.attempts, "error": entry.error}
 
-    def queue_policy(self, name: str) -> dict[str, Any] | None:
+    def queue_policy(self, queue: str) -> dict[str, Any] | None:
         """Return the policy of a queue."""
-        queue = self._queue(name)
+        found = self._queue(queue)
         names = ("lease", "max_attempts", "backoff", "max_backoff")
-        return {option: getattr(queue, option) for option in names}
+        return {option: getattr(found, option) for option in names}
 
     def maintain(self, until_done: bool = True) -> None:
         """Do nothing: queues in memory need no maintenance."""
 
-    def history(self, message_id: int) -> list[Any]:
+    def history(self, message_id: int) -> list[HistoryEvent]:
         """Return the events of a message, oldest first."""
         message = self._log.get(message_id)
         if message is None:
             return []
-        first = {"at": message.published_at, "event": "publish", "attempt": None}
+        first = HistoryEvent.of(at=message.published_at, event="publish")
         return [first, *self._events[message_id]]
 
-    def queue_stats(self) -> list[Any]:
+    def queue_stats(self) -> list[QueueStats]:
         """Return counts, one row per queue."""
         with self._mutex:
             now = self._clock()
             return [
-                {
-                    "queue": name,
-                    "paused": queue.paused,
-                    "ready": len(self._ready(queue, None, now)),
-                    "leased": sum(entry.lease > 0 for entry in queue.live.values()),
-                    "dead": len(queue.dead),
-                }
+                QueueStats.of(
+                    queue=name,
+                    paused=queue.paused,
+                    ready=len(self._ready(queue, None, now)),
+                    leased=sum(entry.lease > 0 for entry in queue.live.values()),
+                    dead=len(queue.dead),
+                )
                 for name, queue in sorted(self._queues.items())
             ]
 
     # Implementation
 
     def _note(self, event: str, entry: _Entry) -> None:
-        row = {"at": self._clock(), "event": event, "attempt": entry.attempts}
+        row = HistoryEvent.of(at=self._clock(), event=event, attempt=entry.attempts)
         self._events[entry.message.id].append(row)
 
     def fetch_rows(
@@ -788,30 +790,38 @@ class MemoryClient(PooledClient):
         ]
         return chosen[:n]
 
-    def _waiting(self, topic: str, ids: Named, filter: Filter) -> list[_Entry]:
+    def _waiting(self, queue: str, ids: Named, filter: Filter) -> list[_Entry]:
         test, now, wanted = _test(filter), self._clock(), ids_of(ids)
         with self._mutex:
             chosen = [
                 entry
-                for id, entry in self._queue(topic).live.items()
+                for id, entry in self._queue(queue).live.items()
                 if not entry.lease
                 and (wanted is None or id in wanted)
                 and (test is None or test(world(entry.message, entry.attempts, now)))
             ]
         return sorted(chosen, key=lambda e: (-e.message.priority, e.attempts == 0, e.message.id))
 
-    def _cancel(self, topic: str, chosen: list[_Entry], dry_run: bool) -> int:
+    def _cancel(self, queue: str, chosen: list[_Entry], dry_run: bool) -> int:
         with self._mutex:
-            queue = self._queue(topic)
+            found = self._queue(queue)
             for entry in chosen if not dry_run else []:
-                del queue.live[entry.message.id]
-                for key in [k for k, (id, _) in queue.keys.items() if id == entry.message.id]:
-                    del queue.keys[key]
+                del found.live[entry.message.id]
+                for key in [k for k, (id, _) in found.keys.items() if id == entry.message.id]:
+                    del found.keys[key]
             return len(chosen)
 
 
 class MemoryTransport(Transport):
-    """A `Transport` on queues in memory, for tests, with the same methods and options."""
+    """A `Transport` on queues in memory, for tests, with the same methods and options.
+
+    :param config: the options; None for the defaults.
+    :param on_demand: create a queue when it is first published to or claimed from.
+    :param clock: returns the current time; a test can replace it.
+
+    >>> with MemoryTransport(on_demand=True) as transport:
+    ...     transport.publish("orders", {"amount": 12})
+    """
 
     client: MemoryClient
 

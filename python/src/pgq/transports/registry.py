@@ -42,7 +42,13 @@ def register_transport(name: str, factory: Callable[..., Any]) -> None:
 
 
 def unregister_transport(name: str) -> bool:
-    """Remove a registered transport; False if there was none."""
+    """Remove a registered transport; False if there was none.
+
+    :param name: the name of the transport.
+
+    >>> unregister_transport("printer")
+    True
+    """
     with _lock:
         return _factories.pop(name, None) is not None
 
