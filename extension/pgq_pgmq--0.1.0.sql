@@ -355,9 +355,10 @@ begin
                 where s.ctid = v_place and s.queue_id = v_queue.queue_id
                 returning s.* into v_scheduled;
                 continue when not found;
-                v_lease := row(null, null, null, v_queue.queue_id, 0, v_scheduled.attempt, null,
-                               v_scheduled.grouped, false, null, null, null, v_scheduled.failures,
-                               v_scheduled.ids * v_wanted, null, null, null, false)::pgq.lease;
+                v_lease := row(null, null, v_scheduled.due_at, v_queue.queue_id, 0,
+                               v_scheduled.attempt, null, v_scheduled.grouped, false, null, null,
+                               null, v_scheduled.failures, v_scheduled.ids * v_wanted, null, null,
+                               null, false)::pgq.lease;
                 v_left := v_scheduled.ids - v_wanted;
                 if v_left <> '{}' then
                     v_scheduled.ids := v_left;
@@ -634,11 +635,14 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return pgmq.drop_queue(queue_name);
+    raise warning 'drop_queue(queue_name, partitioned) is deprecated'
+        using hint = 'Call drop_queue(queue_name).';
+    perform pgmq.drop_queue(queue_name);
+    return true;
 end
 $$;
 comment on function pgmq.drop_queue(text, boolean) is
-    'Drops a queue with its messages and its archive; the second argument is ignored.';
+    'Drops a queue with its messages and its archive, if there is one; always true, as in pgmq.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/40_queue/dropped.sql
@@ -1054,6 +1058,7 @@ $pgq_script$;
 
 -- Reading. A read is a claim for vt seconds. Messages that timed out return in several ready rows,
 -- and pgq delivers each alone, so a read that meets redeliveries claims until it has enough.
+-- With a vt of 0 the read could claim a message twice, so it holds its messages until it has all.
 create or replace function pgmq.read(
     queue_name text, vt int, qty int, conditional jsonb default '{}'
 ) returns setof pgmq.message_record
@@ -1062,9 +1067,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_filter jsonb := pgmq._filter(conditional);
-    v_lease interval := greatest(make_interval(secs => vt), interval '1 us');
-    v_left int := qty;
+    v_lease interval := make_interval(secs => case when vt > 0 then vt else 60 end);
+    v_left int := coalesce(qty, 1000000);
     v_again boolean;
+    v_ids bigint[];
     v_lease_id bigint;
     v_message pgq.claimed;
 begin
@@ -1073,9 +1079,13 @@ begin
         for v_message in
             select * from pgq.claim(queue_name, v_filter, n => v_left, lease => v_lease)
         loop
+            if vt <= 0 then
+                v_ids := v_ids || v_message.id;
+                v_message.lease_until := v_message.lease_until - v_lease + make_interval(secs => vt);
+            end if;
             return next row(
                 v_message.id, v_message.attempt, v_message.published_at,
-                v_message.lease_until - v_lease, v_message.lease_until,
+                v_message.lease_until - make_interval(secs => vt), v_message.lease_until,
                 nullif(v_message.payload, 'null'), pgmq._headers_out(v_message.headers)
             )::pgmq.message_record;
             v_left := v_left - 1;
@@ -1086,6 +1096,9 @@ begin
     end loop;
     if v_lease_id is not null then
         perform set_config(pgmq._note(queue_name), v_lease_id::text, false);
+    end if;
+    if v_ids is not null then
+        perform pgmq.set_vt(queue_name, v_ids, vt);
     end if;
 end
 $$;
@@ -1122,8 +1135,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/65_grouped/free.sql
 
--- Reading by groups (header x-pgmq-group; messages without it are one group). A message is blocked
--- while an older message of its group is invisible. The cost grows with the length of the queue, as
+-- Reading by groups (header x-pgmq-group; messages without it are one group). A group is blocked
+-- while its oldest message is invisible. The cost grows with the length of the queue, as
 -- in pgmq; group_key of pgq costs the same whatever the backlog.
 create or replace function pgmq._free(queue_name text)
 returns table (msg_id bigint, key text, head bigint, place bigint)
@@ -1137,21 +1150,20 @@ begin
     return query
         select o.msg_id, o.key, o.head, o.place
         from (
-            select h.msg_id, h.key, min(h.msg_id) over g as head,
-                   row_number() over (g order by h.msg_id) as place,
-                   -- This message, or an older one of its group, is invisible.
-                   bool_or(h.vt > v_now) over (g order by h.msg_id) as blocked
+            select h.msg_id, h.key, h.vt, min(h.msg_id) over g as head,
+                   first_value(h.vt) over (g order by h.msg_id) as head_vt,
+                   row_number() over (partition by h.key, h.vt > v_now order by h.msg_id) as place
             from (
                 select m.*, coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group') as key
                 from pgmq._held(_free.queue_name) m
             ) h
             window g as (partition by h.key)
         ) o
-        where not o.blocked;
+        where o.head_vt <= v_now and o.vt <= v_now;
 end
 $$;
 comment on function pgmq._free(text) is
-    'The messages of a queue that no older message of their group blocks, with their place in it.';
+    'The visible messages of groups that are not blocked, with their place in the group.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/pgmq/65_grouped/poll_grouped.sql
@@ -1537,7 +1549,9 @@ begin
     end if;
     return query
         with total as materialized (
-            select m.topic, count(*) as messages from pgq.message m
+            -- Not those of an older queue of that name.
+            select m.topic, count(*) as messages
+            from pgq.message m join pgq.queue t on t.name = m.topic and m.published_at >= t.created_at
             where _metrics.queue_name is null or m.topic = _metrics.queue_name group by 1
         )
         select q.name, s.length,
@@ -1891,10 +1905,13 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if coalesce(pattern, '') = '' then
-        perform pgmq.validate_topic_pattern(pattern);
+    if coalesce(pattern, '') = '' or coalesce(queue_name, '') = '' then
+        raise exception 'a binding has a pattern and a queue'
+            using errcode = 'invalid_parameter_value', hint = 'Name both.';
     end if;
     return pgmq._bind(pattern, queue_name, false);
+exception when sqlstate 'QU001' then
+    return false;
 end
 $$;
 comment on function pgmq.unbind_topic(text, text) is

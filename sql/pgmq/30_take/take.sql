@@ -56,9 +56,10 @@ begin
                 where s.ctid = v_place and s.queue_id = v_queue.queue_id
                 returning s.* into v_scheduled;
                 continue when not found;
-                v_lease := row(null, null, null, v_queue.queue_id, 0, v_scheduled.attempt, null,
-                               v_scheduled.grouped, false, null, null, null, v_scheduled.failures,
-                               v_scheduled.ids * v_wanted, null, null, null, false)::pgq.lease;
+                v_lease := row(null, null, v_scheduled.due_at, v_queue.queue_id, 0,
+                               v_scheduled.attempt, null, v_scheduled.grouped, false, null, null,
+                               null, v_scheduled.failures, v_scheduled.ids * v_wanted, null, null,
+                               null, false)::pgq.lease;
                 v_left := v_scheduled.ids - v_wanted;
                 if v_left <> '{}' then
                     v_scheduled.ids := v_left;

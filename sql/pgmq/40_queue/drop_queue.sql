@@ -22,8 +22,11 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return pgmq.drop_queue(queue_name);
+    raise warning 'drop_queue(queue_name, partitioned) is deprecated'
+        using hint = 'Call drop_queue(queue_name).';
+    perform pgmq.drop_queue(queue_name);
+    return true;
 end
 $$;
 comment on function pgmq.drop_queue(text, boolean) is
-    'Drops a queue with its messages and its archive; the second argument is ignored.';
+    'Drops a queue with its messages and its archive, if there is one; always true, as in pgmq.';

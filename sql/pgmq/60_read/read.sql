@@ -1,5 +1,6 @@
 -- Reading. A read is a claim for vt seconds. Messages that timed out return in several ready rows,
 -- and pgq delivers each alone, so a read that meets redeliveries claims until it has enough.
+-- With a vt of 0 the read could claim a message twice, so it holds its messages until it has all.
 create or replace function pgmq.read(
     queue_name text, vt int, qty int, conditional jsonb default '{}'
 ) returns setof pgmq.message_record
@@ -8,9 +9,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_filter jsonb := pgmq._filter(conditional);
-    v_lease interval := greatest(make_interval(secs => vt), interval '1 us');
-    v_left int := qty;
+    v_lease interval := make_interval(secs => case when vt > 0 then vt else 60 end);
+    v_left int := coalesce(qty, 1000000);
     v_again boolean;
+    v_ids bigint[];
     v_lease_id bigint;
     v_message pgq.claimed;
 begin
@@ -19,9 +21,13 @@ begin
         for v_message in
             select * from pgq.claim(queue_name, v_filter, n => v_left, lease => v_lease)
         loop
+            if vt <= 0 then
+                v_ids := v_ids || v_message.id;
+                v_message.lease_until := v_message.lease_until - v_lease + make_interval(secs => vt);
+            end if;
             return next row(
                 v_message.id, v_message.attempt, v_message.published_at,
-                v_message.lease_until - v_lease, v_message.lease_until,
+                v_message.lease_until - make_interval(secs => vt), v_message.lease_until,
                 nullif(v_message.payload, 'null'), pgmq._headers_out(v_message.headers)
             )::pgmq.message_record;
             v_left := v_left - 1;
@@ -32,6 +38,9 @@ begin
     end loop;
     if v_lease_id is not null then
         perform set_config(pgmq._note(queue_name), v_lease_id::text, false);
+    end if;
+    if v_ids is not null then
+        perform pgmq.set_vt(queue_name, v_ids, vt);
     end if;
 end
 $$;

@@ -7,20 +7,23 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import asyncpg
 import psycopg
 import pytest
-from pgmq import PGMQueue, async_queue
+from pgmq import AsyncPGMQueue, PGMQueue, SQLAlchemyAsyncPGMQueue, SQLAlchemyPGMQueue
 from pgmq.notify_listener import SyncNotificationListener
+from sqlalchemy import create_engine
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from harness.install import install_pgmq
 
 Call = Callable[..., Any]
 
 # What concerns the client itself, not the server.
-OWN = {"close", "init", "transaction", "config", "logger", "pool"}
+OWN = {"close", "init", "transaction", "config", "logger", "pool", "session", "dispose"}
 
 
 @pytest.fixture
@@ -58,33 +61,50 @@ class Recorded:
         return {name for name, _ in methods if name[0] != "_"} - self.called - OWN
 
 
-@pytest.fixture(params=["psycopg", "asyncpg"])
-def call(request: pytest.FixtureRequest, served: dict[str, Any]) -> Iterator[Recorded]:
+@pytest.fixture(params=["psycopg", "asyncpg", "SQLAlchemy", "SQLAlchemy on asyncpg"])
+def call(request: pytest.FixtureRequest, served: dict[str, Any], dsn: str) -> Iterator[Recorded]:
+    # Pools and engines of ours: the client's own connection string knows no sockets.
     if request.param == "psycopg":
         client = PGMQueue(**served)
         yield Recorded(client, lambda result: result)
         client.close()
+    elif request.param == "SQLAlchemy":
+        engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn))
+        other = SQLAlchemyPGMQueue(engine=engine, **served)
+        yield Recorded(other, lambda result: result)
+        other.dispose()
     else:
         with asyncio.Runner() as runner:
-            # A pool of ours: the client's own connection string knows no sockets.
-            pool = runner.run(open_pool(served))
-            other = async_queue.PGMQueue(pool=pool, **served)
-            runner.run(other.init())
-            yield Recorded(other, runner.run)
-            runner.run(other.close())
-            runner.run(pool.close())
+            queue: Any
+            if request.param == "asyncpg":
+                pool = asyncpg.create_pool(min_size=1, **words(served))
+                runner.run(opened(pool))
+                queue = AsyncPGMQueue(pool=pool, **served)
+            else:
+                connect = partial(asyncpg.connect, **words(served))
+                lent = create_async_engine("postgresql+asyncpg://", async_creator=connect)
+                queue = SQLAlchemyAsyncPGMQueue(engine=lent, **served)
+            runner.run(queue.init())
+            yield Recorded(queue, runner.run)
+            runner.run(queue.close())
+            if request.param == "asyncpg":
+                runner.run(pool.close())
 
 
-async def open_pool(served: dict[str, Any]) -> Any:
-    return await asyncpg.create_pool(
-        host=served["host"],
-        port=int(served["port"]),
-        database=served["database"],
-        user=served["username"],
-        password=served["password"],
-        min_size=1,
-        statement_cache_size=0,
-    )
+async def opened(pool: Any) -> None:
+    await pool
+
+
+def words(served: dict[str, Any]) -> dict[str, Any]:
+    """How asyncpg finds the database."""
+    return {
+        "host": served["host"],
+        "port": int(served["port"]),
+        "database": served["database"],
+        "user": served["username"],
+        "password": served["password"],
+        "statement_cache_size": 0,
+    }
 
 
 def test_every_method_of_the_client_of_pgmq_works(call: Recorded) -> None:
