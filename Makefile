@@ -114,6 +114,11 @@ test-spark: $(pgq_venv)/spark.stamp build ## the data source for Spark (Java 17;
 test-spark-cluster: $(pgq_venv)/spark.stamp build ## clusters, Spark Connect, more kills: minutes
 	@$(pgq_run) spark-cluster --only '$(ONLY)'
 
+.PHONY: test-airflow
+test-airflow: .venv-airflow/airflow.stamp build ## the trigger in Airflow itself: minutes
+	@.venv-airflow/bin/python -m pytest -q -c test/pytest.ini --rootdir test -p no:pgq \
+	    test/python/adapter/test_airflow.py test/python/adapter/test_airflow_installed.py
+
 .PHONY: installcheck
 installcheck: $(pgq_venv)/test.stamp ## pgTAP on the server that the PG* variables name
 	@$(pgq_run) sql --running --only '$(ONLY)'
@@ -161,14 +166,15 @@ wheel: $(pgq_venv)/test.stamp build ## the Python package, with the extension in
 
 .PHONY: locks
 locks: ## lock the Python packages anew (needs uv)
-	@for name in python/requirements-demo test/requirements-test test/requirements-spark; do \
+	@for name in python/requirements-demo test/requirements-test test/requirements-spark \
+	    test/requirements-airflow; do \
 	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	        --no-annotate $$name.in -o $$name.txt || exit 1; \
 	done
 
 .PHONY: clean
 clean: ## remove what make has made, except what is committed
-	rm -rf $(pgq_venv) .cache dist
+	rm -rf $(pgq_venv) .venv-airflow .cache dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # A virtual environment with locked packages, by uv if it is there, else by venv and pip. They are
@@ -200,6 +206,10 @@ $(pgq_venv)/demo.stamp: python/requirements-demo.txt
 $(pgq_venv)/test.stamp: test/requirements-test.txt
 	$(pgq_packages)
 $(pgq_venv)/spark.stamp: test/requirements-spark.txt
+	$(pgq_packages)
+.venv-airflow/airflow.stamp: pgq_venv := .venv-airflow
+.venv-airflow/airflow.stamp: pgq_py := .venv-airflow/bin/python
+.venv-airflow/airflow.stamp: test/requirements-airflow.txt
 	$(pgq_packages)
 
 endif

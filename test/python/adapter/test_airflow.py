@@ -2,7 +2,7 @@
 
 Airflow itself has some hundred packages more, so it is not among those of the tests: where it is
 missing, stand-ins have the parts of its interfaces that are used here (as of 3.3). Where it is
-installed, the same tests run with it, and one more.
+installed (`make test-airflow`), the same tests run with it, and more.
 """
 
 from __future__ import annotations
