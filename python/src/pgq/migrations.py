@@ -35,6 +35,26 @@ $pgq_sql$;
 _MISSING = """\
         raise exception 'pgq is not installed in this database'
             using errcode = 'undefined_object', hint = 'Run what pgq sql install prints.';"""
+_TLE = """\
+-- Registers {name} {version} with pg_tle; can be run again. Written by: pgq sql tle
+do $pgq_sql$
+declare
+    v_install text := $pgq_tle${install}$pgq_tle$;
+begin
+    if not exists (select from pgtle.available_extensions() where name = '{name}') then
+        perform pgtle.install_extension('{name}', '{version}', '{about}', v_install, '{{{needs}}}');
+    elsif not exists (select from pgtle.available_extension_versions()
+                      where name = '{name}' and version = '{version}') then
+        perform pgtle.install_extension_version_sql('{name}', '{version}', v_install);
+    end if;
+{updates}    perform pgtle.set_default_version('{name}', '{version}');
+end
+$pgq_sql$;
+"""
+_TLE_UPDATE = """\
+    perform pgtle.uninstall_update_path_if_exists('{name}', '{old}', '{version}');
+    perform pgtle.install_update_path('{name}', '{old}', '{version}', $pgq_tle${update}$pgq_tle$);
+"""
 
 
 def script(action: Action = "install") -> str:
@@ -42,7 +62,7 @@ def script(action: Action = "install") -> str:
 
     :param action: ``install`` creates pgq without extension files, or upgrades an older version;
         ``upgrade`` raises if pgq is missing; ``tle`` registers the extensions with pg_tle, for
-        CREATE EXTENSION.
+        CREATE EXTENSION and ALTER EXTENSION UPDATE.
     """
     if action == "tle":
         return _tle()
@@ -59,14 +79,28 @@ def script(action: Action = "install") -> str:
 def _tle() -> str:
     here = extension_parent() / "extension"
     version = extension_version()
-    parts = ["-- Registers pgq with pg_tle. Written by: pgq sql tle\n"]
+    parts = []
     for name, needs in (("pgq", "plpgsql"), ("pgq_pgmq", "pgq")):
         control = (here / f"{name}.control").read_text(encoding="utf-8")
         about = re.findall(r"^comment = '(.*)'$", control, re.MULTILINE)[0]
-        body = (here / f"{name}--{version}.sql").read_text(encoding="utf-8")
+        updates = [
+            _TLE_UPDATE.format(
+                name=name,
+                old=path.stem.split("--")[1],
+                version=version,
+                update=path.read_text("utf-8"),
+            )
+            for path in sorted(here.glob(f"{name}--*--{version}.sql"))
+        ]
         parts.append(
-            f"select pgtle.install_extension('{name}', '{version}', '{about}',\n"
-            f"$pgq_tle${body}$pgq_tle$, '{{{needs}}}');\n"
+            _TLE.format(
+                name=name,
+                version=version,
+                about=about,
+                needs=needs,
+                install=(here / f"{name}--{version}.sql").read_text(encoding="utf-8"),
+                updates="".join(updates),
+            )
         )
     return "".join(parts)
 
