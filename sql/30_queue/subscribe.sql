@@ -1,4 +1,4 @@
--- Adds a binding to the queue named subscriber, which is made if new; false if it was there.
+-- Adds a binding to a queue, which is created if it is new; false if the binding was there.
 create or replace function pgq.subscribe(
     queue text,
     pattern text,
@@ -73,7 +73,7 @@ begin
 end
 $$;
 comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.caller) is
-    'Lets the queue named subscriber (made if new) receive the topics that match the pattern: '
+    'Lets a queue (created if it is new) receive the topics that match the pattern: '
     'words separated by dots, * is one word, # is any number of words. A filter is evaluated once, '
     'when a message is published. Starts with the next message, or with those that the log has '
     'since a time or a message id. Publishing waits while these are added; for other roles than '

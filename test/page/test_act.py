@@ -62,7 +62,7 @@ def test_a_queue_is_resumed_paused_moved_and_purged(
     expect(page.locator(".toast").last).to_have_text("warehouse.eu: 15 messages moved")
     assert stats(night, "warehouse.eu") == {"ready": 0, "scheduled": 0, "leased": 10, "dead": 0}
     page.get_by_role("button", name="Purge").click()
-    expect(page.locator(".toast.bad")).to_contain_text("No message that this would change.")
+    expect(page.locator(".toast.bad")).to_contain_text("No message to change.")
 
     go(page, "#/queue/invoices")
     page.get_by_role("button", name="Purge").click()
@@ -129,7 +129,7 @@ def test_messages_are_listed_by_state_found_and_changed(
 
     # One is chosen, then all that match: rescheduled, cancelled, released.
     go(page, "#/messages?queue=orders&state=scheduled")
-    page.get_by_label("Choose message 7").check()
+    page.get_by_label("Select message 7").check()
     page.get_by_role("button", name="Reschedule").click()
     page.get_by_label("Deliver after").fill("soon")
     page.get_by_role("button", name="Go on").click()
@@ -273,7 +273,7 @@ def test_charts_show_the_past_that_the_database_has_kept(
     # Opened anew after a restart, it has the same past; so have the lines of all queues.
     served.close()
     serve(port=served.port)
-    expect(page.locator("#trouble")).to_be_hidden()
+    expect(page.locator("#outage")).to_be_hidden()
     go(page, "#/")
     line = page.locator("table.queues td").first.locator("svg.spark")
     expect(line).to_have_attribute("aria-label", re.compile("last hour: from 1[5-9][0-9] to 0"))

@@ -307,7 +307,7 @@ def test_the_pages_of_all_browsers_cost_one_poller(serve: Serve, db: Conn) -> No
         assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
         lines = [answer.readline() for _ in range(6)]
         assert lines[2] == b"event: past\n"
-        assert json.loads(lines[5].removeprefix(b"data: "))["trouble"] is None
+        assert json.loads(lines[5].removeprefix(b"data: "))["outage"] is None
         streams.append((stream, answer))
     row = db.execute(
         "select count(*) from pg_stat_activity"

@@ -176,7 +176,7 @@ def test_chosen_dead_letters_are_replayed_after_a_question(
     page.get_by_role("link", name="Dead letters").click()
     letters = page.locator(".letter")
     expect(letters).to_have_count(18)
-    replay = page.get_by_role("button", name="Replay chosen")
+    replay = page.get_by_role("button", name="Replay selected")
     expect(replay).to_be_disabled()
     ids = [letters.nth(n).locator(".mono").first.inner_text() for n in range(2)]
     letters.nth(0).get_by_role("checkbox").check()
@@ -232,7 +232,7 @@ def test_without_the_token_it_is_asked_for_and_a_wrong_one_is_refused(
 ) -> None:
     page = open_page(serve(writes=True), "#/letters?queue=refunds")
     page.get_by_role("button", name="Replay all").click()
-    question = page.get_by_role("dialog").filter(has_text="The token is needed")
+    question = page.get_by_role("dialog").filter(has_text="Token required")
     question.get_by_label("Token").fill("wrong")
     question.get_by_role("button", name="Go on").click()
     expect(question.get_by_role("alert")).to_have_text("the token is missing or wrong")
@@ -254,16 +254,16 @@ def test_a_private_page_asks_for_the_token_before_it_shows_anything(
     page.context.clear_cookies()
     page.reload()
     question = page.get_by_role("dialog")
-    expect(question).to_contain_text("This page is not for everybody.")
+    expect(question).to_contain_text("This page needs a token.")
     expect(page.locator("#database")).to_be_empty()
     question.get_by_label("Token").fill(TOKEN)
     page.keyboard.press("Enter")
     expect(row(page, "orders")).to_be_visible()
     # Started anew it does not know the browser any more, but the token.
     served.close()
-    expect(page.locator("#trouble")).to_be_visible()
+    expect(page.locator("#outage")).to_be_visible()
     serve(port=served.port, private=True)
-    expect(page.locator("#trouble")).to_be_hidden()
+    expect(page.locator("#outage")).to_be_hidden()
     expect(row(page, "orders")).to_be_visible()
 
 
@@ -333,7 +333,7 @@ def test_an_error_in_a_filter_is_marked_where_it_is(
             *('"$no": 4', "line 3, column 29", "unknown operator $no"),
         ),
         ('{"$or": [{"a": 1}, {"b": {"$in": 7}}]}', '"$in": 7', "line 1, column 27", "$in"),
-        ('{"type": }', "}", "line 1, column 10", "This is no JSON: a value is expected here"),
+        ('{"type": }', "}", "line 1, column 10", "Not valid JSON: a value is expected here"),
         ('{"type": "paid"', " ", "line 1, column 16", "the document ends"),
         ("[1, 2]", "[1, 2]", "line 1, column 1", "a filter must be an object"),
     ]:
@@ -381,14 +381,14 @@ def test_a_message_has_its_history_as_a_time_line(db: Conn, serve: Serve, open_p
     page.keyboard.press("Enter")
     events = page.locator(".timeline li")
     expect(events).to_contain_text([
-        "Published", "Claimed", "Its lease ran out", "Claimed", "Refused", "Now ready",
+        "Published", "Claimed", "Lease expired", "Claimed", "Refused", "Now ready",
     ])  # fmt: skip
     expect(events.nth(1)).to_contain_text("by worker-a")
     expect(events.nth(4)).to_contain_text("not today")
     expect(page.get_by_label("payload")).to_contain_text('"n": 1')
-    page.get_by_label("Number of a message").fill("99")
+    page.get_by_label("Message id").fill("99")
     page.get_by_role("button", name="Show").click()
-    expect(page.locator("main")).to_contain_text("Nothing is known of message 99.")
+    expect(page.locator("main")).to_contain_text("No record of message 99.")
 
 
 def test_the_page_comes_back_when_its_server_is_started_again(
@@ -399,12 +399,12 @@ def test_the_page_comes_back_when_its_server_is_started_again(
     expect(row(page, "orders")).to_be_visible()
     page.evaluate("window.still = 'here'")
     served.close()
-    expect(page.locator("#trouble")).to_contain_text("The server of this page does not answer")
+    expect(page.locator("#outage")).to_contain_text("The server of this page does not answer")
     expect(page.locator("#pulse")).to_have_text("not connected")
     night.execute("select pgq.create_queue('meanwhile')")
     serve(port=served.port, writes=True)
     expect(row(page, "meanwhile")).to_be_visible()
-    expect(page.locator("#trouble")).to_be_hidden()
+    expect(page.locator("#outage")).to_be_hidden()
     expect(page.locator("#mode")).to_have_text("read/write")
     assert page.evaluate("window.still") == "here"
 
@@ -420,12 +420,12 @@ def test_the_page_says_that_the_database_is_gone_and_comes_back_with_it(open_pag
             page = open_page(served)
             expect(row(page, "orders")).to_be_visible()
             own.stop()
-            expect(page.locator("#trouble")).to_contain_text("The database does not answer")
+            expect(page.locator("#outage")).to_contain_text("The database does not answer")
             expect(page.locator("#pulse")).to_have_text("stale")
             page.goto(page.url + "letters")
             expect(page.get_by_role("alert").filter(has_text="connect")).not_to_have_count(0)
             own.start()
-            expect(page.locator("#trouble")).to_be_hidden()
+            expect(page.locator("#outage")).to_be_hidden()
             page.goto(page.url.replace("letters", "queue/orders"))
             expect(page.locator(".facts")).to_contain_text("30 s")
         finally:
@@ -457,18 +457,18 @@ def test_everything_can_be_done_with_the_keyboard(
     # On by Tab: the button, three causes, the choice of all, the first box, the first letter.
     for _ in range(5):
         page.keyboard.press("Tab")
-    expect(page.get_by_label("Choose all that are shown")).to_be_focused()
+    expect(page.get_by_label("Select all shown")).to_be_focused()
     page.keyboard.press("Tab")
-    expect(page.get_by_label(re.compile("Choose message")).first).to_be_focused()
+    expect(page.get_by_label(re.compile("Select message")).first).to_be_focused()
     page.keyboard.press("Space")
     page.keyboard.press("Tab")
     expect(page.locator(".letter .open").first).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator(".letter pre.error")).to_be_visible()
-    # Back over the box, "Discard chosen", to "Replay chosen".
+    # Back over the box, "Discard selected", to "Replay selected".
     for _ in range(3):
         page.keyboard.press("Shift+Tab")
-    expect(page.get_by_role("button", name="Replay chosen")).to_be_focused()
+    expect(page.get_by_role("button", name="Replay selected")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog").get_by_role("button", name="Cancel")).to_be_focused()
     page.keyboard.press("Tab")

@@ -152,6 +152,7 @@ def test_messages_are_acknowledged_by_themselves_or_by_id(orders: pgq.PooledClie
         (lambda client: client.create_queue("q", max_attempts=1.5), "max_attempts is a whole"),
         (lambda client: client.create_queue("q", mode=1), "mode is text"),
         (lambda client: client.alter_queue("orders", set_size="x"), "set_size is a whole"),
+        (lambda client: client.alter_queue("orders", leese=1), "a queue has no option leese"),
         (lambda client: client.claim(5), "topic is text"),
         (lambda client: client.claim("orders", key=5), "key is text"),
         (lambda client: client.publish("orders", 1, headers=["a"]), "headers"),

@@ -152,6 +152,8 @@ def test_the_methods_have_the_names_and_parameters_of_the_functions(
         theirs = functions[name] or []
         if name == "matches":
             theirs = theirs[:3]
+        if name == "alter_queue":
+            mine[1:] = options.QueuePolicy.__annotations__  # instead of **policy
         assert mine == theirs, name
         checked += 1
     assert checked > 25

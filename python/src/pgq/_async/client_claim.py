@@ -20,7 +20,7 @@ from pgq._shared.arguments import (
 )
 from pgq.durations import Duration, duration, span
 from pgq.filters import F, Filter
-from pgq.message import Message, received
+from pgq.message import Message
 
 __all__ = ["AsyncClaimMethods"]
 
@@ -312,7 +312,7 @@ class AsyncClaimMethods(AsyncStatements):
 
 
 def _messages(cursor: AsyncCursor[Any]) -> Callable[[Sequence[Any]], Message]:
-    return received
+    return lambda values: Message(*values)
 
 
 def _text(text: str | None) -> str | None:

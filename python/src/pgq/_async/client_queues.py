@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from psycopg.rows import scalar_row
 
@@ -13,7 +13,7 @@ from pgq._shared import sql
 from pgq._shared.arguments import check_numbers, check_texts, names
 from pgq.durations import Duration, span
 from pgq.filters import Filter
-from pgq.options import Dedup, Journal, Mode, OnDead, OnExpiry
+from pgq.options import Dedup, Journal, Mode, OnDead, OnExpiry, QueuePolicy
 from pgq.rows import Subscription
 
 __all__ = ["AsyncQueueMethods"]
@@ -77,103 +77,43 @@ class AsyncQueueMethods(AsyncStatements):
         >>> await client.create_queue("orders", lease="2m", max_attempts=5, rate="100/min")
         True
         """
-        check_texts(queue=queue, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
-        check_texts(rate=rate, lane_rate=lane_rate, dedup=dedup)
-        check_numbers(max_attempts=max_attempts, set_size=set_size, max_leased=max_leased)
-        check_numbers(burst=burst, lane_max_leased=lane_max_leased, lane_burst=lane_burst)
-        return await self.fetch_value(
-            bool,
-            sql.CREATE_QUEUE,
-            queue,
-            names(lane_keys, "lane_keys"),
-            span(lease, "lease"),
-            max_attempts,
-            span(backoff, "backoff"),
-            span(max_backoff, "max_backoff"),
-            span(retention, "retention"),
-            mode,
-            span(dedup_window, "dedup_window"),
-            on_expiry,
-            set_size,
-            journal,
-            on_dead,
-            suggestions,
-            max_leased,
-            rate,
-            burst,
-            lane_max_leased,
-            lane_rate,
-            lane_burst,
-            fair,
-            span(max_lease, "max_lease"),
-            dedup,
+        policy = QueuePolicy(
+            lane_keys=lane_keys,
+            lease=lease,
+            max_attempts=max_attempts,
+            backoff=backoff,
+            max_backoff=max_backoff,
+            retention=retention,
+            mode=mode,
+            dedup_window=dedup_window,
+            on_expiry=on_expiry,
+            set_size=set_size,
+            journal=journal,
+            on_dead=on_dead,
+            suggestions=suggestions,
+            max_leased=max_leased,
+            rate=rate,
+            burst=burst,
+            lane_max_leased=lane_max_leased,
+            lane_rate=lane_rate,
+            lane_burst=lane_burst,
+            fair=fair,
+            max_lease=max_lease,
+            dedup=dedup,
         )
+        return await self.fetch_value(bool, sql.CREATE_QUEUE, queue, *_values(queue, policy))
 
-    async def alter_queue(
-        self,
-        queue: str,
-        *,
-        lane_keys: Sequence[str] | str | None = None,
-        lease: Duration | None = None,
-        max_attempts: int | None = None,
-        backoff: Duration | None = None,
-        max_backoff: Duration | None = None,
-        retention: Duration | None = None,
-        mode: Mode | None = None,
-        dedup_window: Duration | None = None,
-        on_expiry: OnExpiry | None = None,
-        set_size: int | None = None,
-        journal: Journal | None = None,
-        on_dead: OnDead | None = None,
-        suggestions: bool | None = None,
-        max_leased: int | None = None,
-        rate: str | None = None,
-        burst: int | None = None,
-        lane_max_leased: int | None = None,
-        lane_rate: str | None = None,
-        lane_burst: int | None = None,
-        fair: bool | None = None,
-        max_lease: Duration | None = None,
-        dedup: Dedup | None = None,
-    ) -> None:
+    async def alter_queue(self, queue: str, **policy: Unpack[QueuePolicy]) -> None:
         """Change the given parts of a queue's policy; `create_queue` describes them.
 
         ``lane_keys=[]`` removes the lanes. 0 or an empty rate removes a limit.
 
         :param queue: the name of the queue.
+        :param policy: the options to change.
 
         >>> await client.alter_queue("orders", max_attempts=10, rate="")
         """
-        check_texts(queue=queue, mode=mode, on_expiry=on_expiry, journal=journal, on_dead=on_dead)
-        check_texts(rate=rate, lane_rate=lane_rate, dedup=dedup)
-        check_numbers(max_attempts=max_attempts, set_size=set_size, max_leased=max_leased)
-        check_numbers(burst=burst, lane_max_leased=lane_max_leased, lane_burst=lane_burst)
-        await self.fetch_rows(
-            sql.ALTER_QUEUE,
-            queue,
-            names(lane_keys, "lane_keys"),
-            span(lease, "lease"),
-            max_attempts,
-            span(backoff, "backoff"),
-            span(max_backoff, "max_backoff"),
-            span(retention, "retention"),
-            mode,
-            span(dedup_window, "dedup_window"),
-            on_expiry,
-            set_size,
-            journal,
-            on_dead,
-            suggestions,
-            max_leased,
-            rate,
-            burst,
-            lane_max_leased,
-            lane_rate,
-            lane_burst,
-            fair,
-            span(max_lease, "max_lease"),
-            dedup,
-        )
+        await self.fetch_rows(sql.ALTER_QUEUE, queue, *_values(queue, policy))
 
     async def drop_queue(self, queue: str, *, force: bool = False) -> bool:
         """Drop a queue. A queue that still holds messages is dropped only with `force`.
@@ -290,3 +230,21 @@ class AsyncQueueMethods(AsyncStatements):
         ['orders.*']
         """
         return await self.fetch_records(Subscription, sql.SUBSCRIPTIONS, queue, queue)
+
+
+_TEXTS = ("mode", "on_expiry", "journal", "on_dead", "rate", "lane_rate", "dedup")
+_NUMBERS = ("max_attempts", "set_size", "max_leased", "burst", "lane_max_leased", "lane_burst")
+_DURATIONS = ("lease", "backoff", "max_backoff", "retention", "dedup_window", "max_lease")
+
+
+def _values(queue: str, policy: QueuePolicy) -> list[Any]:
+    """Check the options of a queue; return them in the order of the SQL function's parameters."""
+    given = dict(policy)
+    if unknown := given.keys() - QueuePolicy.__annotations__.keys():
+        raise TypeError(f"a queue has no option {', '.join(sorted(unknown))}")
+    check_texts(queue=queue, **{name: given.get(name) for name in _TEXTS})
+    check_numbers(**{name: given.get(name) for name in _NUMBERS})
+    given["lane_keys"] = names(policy.get("lane_keys"), "lane_keys")
+    for name in _DURATIONS:
+        given[name] = span(given.get(name), name)  # type: ignore[arg-type]
+    return [given.get(name) for name in QueuePolicy.__annotations__]

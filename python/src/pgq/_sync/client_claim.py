@@ -22,7 +22,7 @@ from pgq._sync.batch import Batch
 from pgq._sync.client_base import Statements
 from pgq.durations import Duration, duration, span
 from pgq.filters import F, Filter
-from pgq.message import Message, received
+from pgq.message import Message
 
 __all__ = ["ClaimMethods"]
 
@@ -310,7 +310,7 @@ class ClaimMethods(Statements):
 
 
 def _messages(cursor: Cursor[Any]) -> Callable[[Sequence[Any]], Message]:
-    return received
+    return lambda values: Message(*values)
 
 
 def _text(text: str | None) -> str | None:

@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "doctor",
         doctor,
-        "look for problems, and print their cures; exit code 3 if there are any",
+        "find problems, and print their cures; exit code 3 if there are any",
         """
         pgq doctor
         pgq doctor --only snapshot --only leases --json

@@ -191,7 +191,7 @@ class Feed:
 
     def _publish(self, error: dict[str, Any] | None) -> None:
         """Send news to all streams; after an error the last sample is sent again with it."""
-        self._news = json.dumps(self._sample | {"trouble": error, "interval": self._interval})
+        self._news = json.dumps(self._sample | {"outage": error, "interval": self._interval})
         self._number += 1
         self._wake()
 

@@ -3,10 +3,10 @@
 const KEY = "pgq-token";
 
 export class Failure extends Error {
-    constructor(status, said) {
-        super(said.message);
+    constructor(status, answer) {
+        super(answer.message);
         this.status = status;
-        this.said = said;
+        this.answer = answer;
     }
 }
 

@@ -30,7 +30,7 @@ function rest(element, bar, item) {
 }
 
 function leaseList(leases, again) {
-    if (!leases.length) return empty("They have been given back.");
+    if (!leases.length) return empty("Its messages were released.");
     return h(
         "div",
         { class: "scroll" },
@@ -228,7 +228,7 @@ function others() {
 export function view() {
     const more = others();
     const list = h("ul", { class: "holders plain" });
-    const none = empty("Nothing is in flight: nobody holds a lease.");
+    const none = empty("No messages are leased.");
     const refused = h("div", {});
     const total = chip("");
     let holders = [];
@@ -250,7 +250,7 @@ export function view() {
             h(
                 "p",
                 { class: "lead" },
-                "Who holds which messages and how long still, who waits, who is subscribed.",
+                "Leases, sleeping consumers, limits, subscriptions and relays.",
             ),
             refused,
             list,
@@ -273,9 +273,9 @@ export function view() {
                 ...(news.holders_refused
                     ? [
                           problem({
-                              said: {
+                              answer: {
                                   message: news.holders_refused,
-                                  hint: "Who holds what is for the owner of pgq to see.",
+                                  hint: "Only the owner of pgq can see leases.",
                               },
                           }),
                       ]

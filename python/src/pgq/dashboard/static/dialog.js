@@ -1,4 +1,4 @@
-// Questions that have to be answered before something happens, and what is said afterwards.
+// Confirmations before an action, and messages after it.
 
 import { Failure, post, token } from "./api.js";
 import { foreign, h, put } from "./dom.js";
@@ -71,7 +71,7 @@ export function confirm({ title, text, action, danger = false, word = null }) {
             h(
                 "label",
                 {},
-                h("span", {}, "To go on, type ", foreign(word, { class: "mono" })),
+                h("span", {}, "To continue, type ", foreign(word, { class: "mono" })),
                 field,
             ),
     );
@@ -104,7 +104,7 @@ export async function askToken(why) {
         h("label", {}, "Token", field),
         problem,
     );
-    const dialog = open("The token is needed", content, [no, yes]);
+    const dialog = open("Token required", content, [no, yes]);
     dialog.querySelector("form").addEventListener("submit", async (event) => {
         event.preventDefault();
         try {
@@ -125,7 +125,7 @@ export async function act(path, value) {
     for (;;) {
         // Mounted in an application, the page has no token: the application's login decides.
         const needed = state.about?.token !== false;
-        if (needed && !token.get() && !(await askToken("To act, the page needs its token.")))
+        if (needed && !token.get() && !(await askToken("Actions need the token of this page.")))
             return null;
         try {
             return await post(path, value, { secret: needed ? token.get() : null });
@@ -144,15 +144,15 @@ export function toast(text, kind = "good") {
 
 /** An error of the database, with its cure. */
 export function problem(error) {
-    const said = error.said ?? { message: error.message };
+    const answer = error.answer ?? { message: error.message };
     return h(
         "div",
         { class: "problem box", role: "alert" },
-        h("strong", {}, foreign(said.message)),
-        said.detail && h("p", {}, foreign(said.detail)),
-        said.context && h("p", { class: "mono" }, foreign(said.context)),
-        said.hint && h("p", { class: "hint" }, foreign(said.hint)),
-        said.sqlstate && h("p", { class: "faint" }, `SQLSTATE ${said.sqlstate}`),
+        h("strong", {}, foreign(answer.message)),
+        answer.detail && h("p", {}, foreign(answer.detail)),
+        answer.context && h("p", { class: "mono" }, foreign(answer.context)),
+        answer.hint && h("p", { class: "hint" }, foreign(answer.hint)),
+        answer.sqlstate && h("p", { class: "faint" }, `SQLSTATE ${answer.sqlstate}`),
     );
 }
 

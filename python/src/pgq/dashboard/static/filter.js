@@ -5,7 +5,7 @@ import { problem } from "./dialog.js";
 import { foreign, h, put } from "./dom.js";
 import { count } from "./format.js";
 import { chip, empty, heading, messageLink, short, when } from "./parts.js";
-import { lineAndColumn, locate, places } from "./places.js";
+import { lineAndColumn, locate, positions } from "./json_positions.js";
 
 const PAUSE = 350;
 const EXAMPLES = [
@@ -60,7 +60,7 @@ export function view({ query }) {
     const sheet = h(
         "section",
         { hidden: true },
-        h("h2", {}, "What can be asked"),
+        h("h2", {}, "Operators"),
         h(
             "dl",
             { class: "sheet" },
@@ -88,7 +88,7 @@ export function view({ query }) {
         marks.scrollTop = area.scrollTop;
     }
 
-    function wrong(said, range) {
+    function wrong(answer, range) {
         mark(range);
         area.setAttribute("aria-invalid", "true");
         const at = range && lineAndColumn(area.value, range[0]);
@@ -110,10 +110,10 @@ export function view({ query }) {
             h(
                 "div",
                 { class: "problem box" },
-                h("strong", {}, foreign(said.message)),
+                h("strong", {}, foreign(answer.message)),
                 go && h("span", {}, " at ", go),
-                said.detail && h("p", { class: "mono" }, foreign(said.detail)),
-                said.hint && h("p", { class: "hint" }, foreign(said.hint)),
+                answer.detail && h("p", { class: "mono" }, foreign(answer.detail)),
+                answer.hint && h("p", { class: "hint" }, foreign(answer.hint)),
             ),
         );
         for (const part of [words, tried]) part.replaceChildren();
@@ -133,7 +133,7 @@ export function view({ query }) {
                 h("strong", {}, vain ? "It matches nothing. " : "A good filter. "),
                 found.tested
                     ? `${count(found.matched)} of the ${of} ${count(found.tested)} messages match.`
-                    : "There are no messages to try it on.",
+                    : "There are no messages to test.",
             ),
         );
         sheet.hidden = true;
@@ -183,13 +183,13 @@ export function view({ query }) {
         kept = area.value;
         const text = area.value.trim() ? area.value : "{}";
         pending?.abort();
-        const shape = places(text);
+        const shape = positions(text);
         if (shape.message)
-            return wrong({ message: `This is no JSON: ${shape.message}` }, [
+            return wrong({ message: `Not valid JSON: ${shape.message}` }, [
                 shape.at,
                 shape.at + 1,
             ]);
-        if (!keptQueue) return verdict.replaceChildren(empty("There is no queue to try it on."));
+        if (!keptQueue) return verdict.replaceChildren(empty("There is no queue to test it with."));
         pending = new AbortController();
         const mine = ++ticket;
         verdict.setAttribute("aria-busy", "true");
@@ -203,7 +203,7 @@ export function view({ query }) {
         } catch (error) {
             if (error.name === "AbortError" || mine !== ticket) return;
             if (!(error instanceof Failure)) throw error;
-            if (error.status === 422) return wrong(error.said, locate(text, error.said.detail));
+            if (error.status === 422) return wrong(error.answer, locate(text, error.answer.detail));
             mark(null);
             verdict.replaceChildren(problem(error));
         } finally {
@@ -247,7 +247,7 @@ export function view({ query }) {
             h(
                 "p",
                 { class: "lead" },
-                "Type a filter: it is tried on the newest messages, and nothing is taken.",
+                "Type a filter. It is tested on the newest messages; nothing is claimed.",
             ),
             h(
                 "div",

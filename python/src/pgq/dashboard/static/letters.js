@@ -103,7 +103,7 @@ function whatItIs(row) {
                       { class: "error", tabindex: "0", "aria-label": "error" },
                       foreign(row.error),
                   )
-                : h("p", { class: "faint" }, "Nobody has said why."),
+                : h("p", { class: "faint" }, "No error text."),
             row.details && details(row.details),
             h("h3", {}, "Attempts"),
             attempts(row.failures),
@@ -144,15 +144,15 @@ export function view({ query }) {
     const none = empty("No dead letters.");
     const more = h("button", { type: "button", hidden: true }, "Show older ones");
     const fresh = h("button", { type: "button", class: "fresh", hidden: true });
-    const trouble = h("div", {});
-    const all = h("input", { type: "checkbox", "aria-label": "Choose all that are shown" });
-    const said = h("span", { class: "chosen" });
+    const errorBox = h("div", {});
+    const all = h("input", { type: "checkbox", "aria-label": "Select all shown" });
+    const counted = h("span", { class: "chosen" });
     const button = (text, kind, run) =>
         h("button", { type: "button", class: kind, onclick: run }, text);
-    const replayChosen = button("Replay chosen", "primary", () =>
+    const replayChosen = button("Replay selected", "primary", () =>
         move("replay", [...chosen.values()]),
     );
-    const discardChosen = button("Discard chosen", "danger", () =>
+    const discardChosen = button("Discard selected", "danger", () =>
         move("discard", [...chosen.values()]),
     );
     const replayAll = button("Replay all", "", () => moveAll("replay"));
@@ -168,15 +168,15 @@ export function view({ query }) {
     const narrowed = h(
         "p",
         { class: "line", hidden: !cause },
-        "Only those that died of ",
+        "Only this cause: ",
         cause && (cause.error ? foreign(cause.error, { class: "mono" }) : reason(cause.reason)),
         h("a", { href: here({ reason: null, error: null }) }, "Show all"),
     );
     const tools = h(
         "div",
-        { class: "toolbar acts", role: "group", "aria-label": "What to do with them" },
+        { class: "toolbar acts", role: "group", "aria-label": "Actions" },
         h("label", { class: "check" }, all, "All shown"),
-        said,
+        counted,
         replayChosen,
         discardChosen,
         h("span", { class: "push" }),
@@ -195,7 +195,7 @@ export function view({ query }) {
         tools.hidden = !writes || !rows.length;
         readonly.hidden = writes || !rows.length || !state.about;
         replayChosen.disabled = discardChosen.disabled = !chosen.size;
-        put(said, chosen.size ? `${count(chosen.size)} chosen` : "");
+        put(counted, chosen.size ? `${count(chosen.size)} selected` : "");
         all.checked = rows.length > 0 && chosen.size === rows.length;
         all.indeterminate = chosen.size > 0 && chosen.size < rows.length;
         // A text is no filter: only what was chosen can be acted upon.
@@ -228,7 +228,7 @@ export function view({ query }) {
         });
         const box = h("input", {
             type: "checkbox",
-            "aria-label": `Choose message ${row.id}`,
+            "aria-label": `Select message ${row.id}`,
             hidden: !canAct(),
         });
         const open = h(
@@ -249,7 +249,7 @@ export function view({ query }) {
                 { class: "why" },
                 row.error
                     ? foreign(row.error)
-                    : h("span", { class: "faint" }, "nobody has said why"),
+                    : h("span", { class: "faint" }, "no error text"),
             ),
             h("span", { class: "sample" }, short(row, "payload")),
         );
@@ -307,7 +307,7 @@ export function view({ query }) {
                         },
                         row.error
                             ? foreign(row.error)
-                            : h("span", { class: "faint" }, "nobody has said why"),
+                            : h("span", { class: "faint" }, "no error text"),
                     ),
                     h(
                         "span",
@@ -329,7 +329,7 @@ export function view({ query }) {
             const wanted = { queue, ...cause, by: query.get("by"), find: query.get("find") };
             const page = older ? { before: last.before, number: last.number } : {};
             found = await get("api/letters", { ...wanted, ...page });
-            trouble.replaceChildren();
+            errorBox.replaceChildren();
             if (!older) {
                 rows = [];
                 chosen.clear();
@@ -345,7 +345,7 @@ export function view({ query }) {
             showTools();
         } catch (error) {
             if (!(error instanceof Failure)) throw error;
-            trouble.replaceChildren(problem(error));
+            errorBox.replaceChildren(problem(error));
         } finally {
             list.removeAttribute("aria-busy");
         }
@@ -375,7 +375,7 @@ export function view({ query }) {
                 location.hash = here(wanted);
             }),
             narrowed,
-            trouble,
+            errorBox,
             causesTitle,
             causes,
             tools,

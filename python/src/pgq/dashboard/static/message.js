@@ -18,7 +18,7 @@ const EVENTS = {
     nack: ["Refused", "bad"],
     release: ["Given back", "flow"],
     bury: ["Buried", "bad"],
-    timeout: ["Its lease ran out", "bad"],
+    timeout: ["Lease expired", "bad"],
     expire: ["Expired", "bad"],
     replay: ["Replayed", "flow"],
     discard: ["Discarded", "bad"],
@@ -78,8 +78,8 @@ export function view({ id }) {
         inputmode: "numeric",
         pattern: "[0-9]{1,19}",
         id: "search",
-        "aria-label": "Number of a message",
-        placeholder: "Number of a message",
+        "aria-label": "Message id",
+        placeholder: "Message id",
         value: id,
         required: true,
     });
@@ -108,7 +108,7 @@ export function view({ id }) {
                     h(
                         "div",
                         { class: "empty" },
-                        h("p", {}, `Nothing is known of message ${wanted}.`),
+                        h("p", {}, `No record of message ${wanted}.`),
                         h(
                             "p",
                             { class: "faint" },
@@ -148,7 +148,7 @@ export function view({ id }) {
                             : h(
                                   "p",
                                   { class: "faint" },
-                                  refused ? foreign(refused) : "The log has forgotten it.",
+                                  refused ? foreign(refused) : "It is no longer in the log.",
                               ),
                     ),
                 ),

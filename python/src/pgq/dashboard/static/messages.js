@@ -54,8 +54,8 @@ export function view({ query }) {
     );
     const list = h("ul", { class: "messages" });
     const none = empty("");
-    const said = h("p", { class: "faint" });
-    const trouble = h("div", {});
+    const summary = h("p", { class: "faint" });
+    const errorBox = h("div", {});
     const ofChosen = () => ({ queue, ids: [...chosen] });
     const ofAll = () => (filter ? { queue, filter } : { queue, all: true });
     const after = () => load();
@@ -67,7 +67,7 @@ export function view({ query }) {
         const to = await askQueue(queue);
         return to === null ? null : { ...body, to };
     };
-    const all = h("input", { type: "checkbox", "aria-label": "Choose all that are shown" });
+    const all = h("input", { type: "checkbox", "aria-label": "Select all shown" });
     const number = h("span", { class: "chosen" });
     const tools = h("div", { class: "toolbar acts", role: "group", "aria-label": "What to do" });
 
@@ -76,7 +76,7 @@ export function view({ query }) {
         // The verbs know no states: without a choice they concern everything that waits.
         const kind = which === "dead" ? "all dead letters" : "all that wait";
         const whole = filter ? `${kind} and match` : kind;
-        put(number, chosen.size ? `${count(chosen.size)} chosen` : whole);
+        put(number, chosen.size ? `${count(chosen.size)} selected` : whole);
         all.checked = rows.length > 0 && chosen.size === rows.length;
         all.indeterminate = chosen.size > 0 && chosen.size < rows.length;
         // A text is no filter: only what was chosen can be acted upon.
@@ -109,7 +109,7 @@ export function view({ query }) {
     );
 
     function item(row) {
-        const box = h("input", { type: "checkbox", "aria-label": `Choose message ${row.id}` });
+        const box = h("input", { type: "checkbox", "aria-label": `Select message ${row.id}` });
         box.hidden = !canAct() || which === "leased";
         box.addEventListener("change", () => {
             if (box.checked) chosen.add(row.id);
@@ -154,7 +154,7 @@ export function view({ query }) {
                 by: query.get("by"),
                 find: query.get("find"),
             });
-            trouble.replaceChildren();
+            errorBox.replaceChildren();
             ({ messages: rows, filter } = found);
             chosen.clear();
             list.replaceChildren(...rows.map(item));
@@ -162,12 +162,12 @@ export function view({ query }) {
             put(none, query.get("find") ? "No message matches." : "No messages.");
             const first = found.more ? `The first ${count(rows.length)} are shown. ` : "";
             const text = query.get("find") && query.get("by") === "text";
-            put(said, first + (text ? `Looked at ${count(found.scanned)} messages at most.` : ""));
+            put(summary, first + (text ? `At most ${count(found.scanned)} messages were searched.` : ""));
             showTools();
         } catch (error) {
             if (!(error instanceof Failure)) throw error;
             list.replaceChildren();
-            trouble.replaceChildren(problem(error));
+            errorBox.replaceChildren(problem(error));
         } finally {
             list.removeAttribute("aria-busy");
         }
@@ -178,7 +178,7 @@ export function view({ query }) {
         if (all.checked) for (const row of rows) chosen.add(row.id);
         showTools();
     });
-    put(none, "Choose a queue. A number finds a message in any of them.");
+    put(none, "Choose a queue. A message id finds the message in any queue.");
     tools.hidden = true;
     load();
 
@@ -199,11 +199,11 @@ export function view({ query }) {
                     { class: "tabs", role: "group", "aria-label": "State" },
                     [...tabs.values()].map(({ link }) => link),
                 ),
-            trouble,
+            errorBox,
             tools,
             list,
             none,
-            said,
+            summary,
         ),
         update({ news }) {
             if (!news) return;

@@ -71,10 +71,10 @@ function show({ focus = true } = {}) {
 function showPulse() {
     const { news, connected } = state;
     const pulse = byId("pulse");
-    const trouble = byId("trouble");
+    const outage = byId("outage");
     const old = news ? now() - news.at : null;
     const late = news && old > Math.max(15, 5 * news.interval);
-    const kind = !connected ? "off" : news?.trouble || late ? "bad" : "live";
+    const kind = !connected ? "off" : news?.outage || late ? "bad" : "live";
     pulse.className = `pulse ${kind}`;
     put(
         pulse.lastElementChild,
@@ -83,20 +83,20 @@ function showPulse() {
     document.body.classList.toggle("stale", kind !== "live" && Boolean(news));
     let text = null;
     if (!connected && news) text = "The server of this page does not answer. Trying again.";
-    else if (news?.trouble) text = `The database does not answer: ${news.trouble.message}`;
+    else if (news?.outage) text = `The database does not answer: ${news.outage.message}`;
     else if (late) text = "The database takes long to answer.";
-    trouble.hidden = text === null;
+    outage.hidden = text === null;
     if (text === null) return;
     const parts = [
         foreign(text, {}).textContent,
-        news?.trouble?.hint,
+        news?.outage?.hint,
         news?.at && `What is shown is ${span(old)} old.`,
     ].filter(Boolean);
-    if (trouble.shown !== parts[0]) {
-        trouble.shown = parts[0];
-        trouble.replaceChildren(h("strong", {}, parts[0]), " ", h("span", {}));
+    if (outage.shown !== parts[0]) {
+        outage.shown = parts[0];
+        outage.replaceChildren(h("strong", {}, parts[0]), " ", h("span", {}));
     }
-    put(trouble.lastElementChild, parts.slice(1).join(" "));
+    put(outage.lastElementChild, parts.slice(1).join(" "));
 }
 
 function refresh() {
@@ -177,7 +177,7 @@ async function enter() {
                 } catch (error) {
                     if (error.status !== 401) throw error;
                     token.forget();
-                    if (!(await askToken("This page is not for everybody."))) continue;
+                    if (!(await askToken("This page needs a token."))) continue;
                 }
                 state.about = await get("api/about");
             }

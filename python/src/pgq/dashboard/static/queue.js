@@ -10,7 +10,7 @@ import { chip, empty, facts, heading, messageLink, short, when } from "./parts.j
 import { canAct, askQueue, verbButton } from "./verbs.js";
 
 function policy(row) {
-    if (!row) return h("p", { class: "faint" }, "Its policy is for the owner of pgq to see.");
+    if (!row) return h("p", { class: "faint" }, "Only the owner of pgq can see the policy.");
     return facts([
         ["Lease", span(row.lease)],
         ["Attempts", String(row.max_attempts)],

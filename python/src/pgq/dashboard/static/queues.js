@@ -174,7 +174,7 @@ export function view() {
         acked: figure("Done per s"),
     };
     const body = h("tbody", { role: "rowgroup" });
-    const none = empty("No queues yet. Make one: pgq create orders");
+    const none = empty("No queues yet. Create one: pgq create orders");
     const more = h("p", { class: "faint", hidden: true }, "There are more queues than are shown.");
     const search = h("input", {
         type: "search",
@@ -243,7 +243,7 @@ export function view() {
         others.hidden = findings.length <= MOST_FINDINGS;
         put(others, `And ${findings.length - MOST_FINDINGS} more: see the signs below.`);
         found.hidden = !findings.length;
-        calm.hidden = findings.length > 0 || !queues.length || Boolean(state.news.trouble);
+        calm.hidden = findings.length > 0 || !queues.length || Boolean(state.news.outage);
         for (const [name, { value }] of Object.entries(figures)) {
             const sum = queues.reduce((total, row) => total + row[name], 0);
             const exact =
@@ -274,7 +274,7 @@ export function view() {
             none,
             queues.length
                 ? "No queue has that in its name."
-                : "No queues yet. Make one: pgq create orders",
+                : "No queues yet. Create one: pgq create orders",
         );
         more.hidden = !state.news.more_queues;
     }

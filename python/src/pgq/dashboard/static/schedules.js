@@ -78,7 +78,7 @@ async function askSchedule() {
 export function view() {
     const list = h("ul", { class: "plain holders" });
     const none = empty("");
-    const trouble = h("div", {});
+    const errorBox = h("div", {});
     async function load() {
         list.setAttribute("aria-busy", "true");
         try {
@@ -88,10 +88,10 @@ export function view() {
             none.textContent = schedules
                 ? "No schedules. In SQL: select pgq.schedule('report', 'reports', '{}', cron => '0 6 * * *')"
                 : "The role of this page may not see schedules.";
-            trouble.replaceChildren();
+            errorBox.replaceChildren();
         } catch (error) {
             if (!(error instanceof Failure)) throw error;
-            trouble.replaceChildren(problem(error));
+            errorBox.replaceChildren(problem(error));
         } finally {
             list.removeAttribute("aria-busy");
         }
@@ -109,7 +109,7 @@ export function view() {
                 { class: "toolbar" },
                 verbButton("New schedule", "schedule", askSchedule, { after: load }),
             ),
-            trouble,
+            errorBox,
             list,
             none,
         ),

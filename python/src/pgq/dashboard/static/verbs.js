@@ -9,11 +9,11 @@ import { state } from "./live.js";
 const messages = (n) => plural(n, "message");
 const letters = (n) => plural(n, "dead letter");
 
-// title(n, body), text, the button, what is said when it is done. Those with `counted` have a dry run.
+// title(n, body), text, the button, the message when it is done. Those with `counted` have a dry run.
 const VERBS = {
     pause: {
         title: () => "Pause the queue?",
-        text: "Consumers get nothing until somebody resumes it. Publishing goes on.",
+        text: "Consumers get no messages until the queue is resumed. Publishing continues.",
         action: "Pause",
         done: () => "paused",
     },
@@ -25,14 +25,14 @@ const VERBS = {
     },
     release: {
         title: (_, body) => `Release lease ${body.lease}?`,
-        text: "Its messages can be claimed by others at once. What its holder does with them now is refused.",
+        text: "Other consumers can claim its messages at once. The holder can no longer acknowledge them.",
         action: "Release",
         done: (n) => `${messages(n)} released`,
     },
     cancel: {
         counted: messages,
         title: (n) => `Cancel ${messages(n)}?`,
-        text: "They end for good and are never delivered.",
+        text: "They are deleted and never delivered.",
         action: "Cancel them",
         danger: true,
         done: (n) => `${messages(n)} cancelled`,
@@ -40,7 +40,7 @@ const VERBS = {
     purge: {
         counted: messages,
         title: (n) => `Purge ${messages(n)}?`,
-        text: "All that wait end for good: ready, scheduled, in groups. Dead letters and subscriptions stay.",
+        text: "All waiting messages are deleted: ready, scheduled, in groups. Dead letters and subscriptions stay.",
         action: "Purge",
         danger: true,
         done: (n) => `${messages(n)} purged`,
@@ -48,7 +48,7 @@ const VERBS = {
     move: {
         counted: messages,
         title: (n, body) => `Move ${messages(n)} to ${seen(body.to)}?`,
-        text: "They keep their ids and times, and have all their attempts again.",
+        text: "They keep their ids and times. Their attempts count from zero.",
         action: "Move",
         done: (n) => `${messages(n)} moved`,
     },
@@ -65,7 +65,7 @@ const VERBS = {
     replay: {
         counted: letters,
         title: (n) => `Replay ${letters(n)}?`,
-        text: "They go back into their queue with all their attempts, at most 10,000 at a time.",
+        text: "They return to their queue, and their attempts count from zero. At most 10,000 at a time.",
         action: "Replay",
         done: (n) => `${letters(n)} replayed`,
     },
@@ -85,13 +85,13 @@ const VERBS = {
     },
     pause_schedule: {
         title: (_, body) => `Pause the schedule ${seen(body.name)}?`,
-        text: "It publishes nothing until somebody resumes it.",
+        text: "It publishes nothing until it is resumed.",
         action: "Pause",
         done: () => "schedule paused",
     },
     resume_schedule: {
         title: (_, body) => `Resume the schedule ${seen(body.name)}?`,
-        text: "It publishes again from its next time on.",
+        text: "It publishes again from its next run on.",
         action: "Resume",
         done: () => "schedule resumed",
     },
@@ -130,7 +130,7 @@ export async function perform(verb, given, { word = null } = {}) {
                 found.notices.forEach((note) => notes.add(note));
             }
             if (!count) {
-                toast(["No message that this would change.", ...notes].join(" "), "bad");
+                toast(["No message to change.", ...notes].join(" "), "bad");
                 return false;
             }
         }

@@ -13,8 +13,8 @@ class Wrong extends Error {
     }
 }
 
-/** Return {places: path -> [from, to]} or, if it is no JSON, {at, message}. */
-export function places(text) {
+/** Return {positions: path -> [from, to]} or, if it is no JSON, {at, message}. */
+export function positions(text) {
     const found = new Map();
     let at = 0;
 
@@ -86,7 +86,7 @@ export function places(text) {
         value("$", 0);
         space();
         if (at < text.length) fail("something stands behind the document");
-        return { places: found };
+        return { positions: found };
     } catch (error) {
         if (!(error instanceof Wrong)) throw error;
         return { at: error.at, message: error.message };
@@ -96,7 +96,7 @@ export function places(text) {
 /** Return [from, to] of the place that DETAIL names, or of the nearest one around it. */
 export function locate(text, detail) {
     const path = /^At (.*)\.$/s.exec(detail ?? "")?.[1];
-    const { places: found } = places(text);
+    const { positions: found } = positions(text);
     if (path === undefined || !found) return null;
     let best = null;
     for (const [name, range] of found) {
