@@ -23,7 +23,7 @@ from pgq.errors import LeaseLost
 from pgq.matching import Message, World, compile_filter, loads
 from pgq.spark._rows import COLUMNS, ask, column_names, connect, schema_of
 from pgq.spark.options import LEASE, N, OptionError, Options, parse_span, registered
-from pgq.spark.source import PgqDataSource, PgqDeadLetterSource
+from pgq.spark.source import PgqDataSource, PgqDeadLetterSource, count_cores
 
 __all__ = ["matches", "register"]
 
@@ -62,13 +62,6 @@ def register(spark: SparkSession, dsn: str | None = None, *, functions: bool = T
     known = {"dsn": dsn or "", "cores": count_cores(spark), "pushes": pushes(spark)}
     for source in (PgqDataSource, PgqDeadLetterSource):
         spark.dataSource.register(type(source.__name__, (source,), known))
-
-
-def count_cores(spark: SparkSession) -> int:
-    """Return the number of cores of the executors; 0 for Spark Connect, where it is unknown."""
-    if not isinstance(spark, SparkSession):
-        return 0
-    return int(spark.sparkContext.defaultParallelism)
 
 
 def pushes(spark: SparkSession) -> bool:

@@ -16,6 +16,7 @@ from pgq.errors import LeaseLost
 from pgq.filters import Filter, document
 from pgq.spark._rows import Server, ask, column_names, connect, schema_of
 from pgq.spark.options import LEASE, N, dsn_for
+from pgq.spark.source import as_frame
 
 __all__ = ["Claim", "claim", "ids_of"]
 
@@ -113,8 +114,8 @@ class Claim:
             self.df: DataFrame = spark.createDataFrame([], schema_of(column_names()))
             self._end()
             return
-        reader = spark.read.format("pgq").options(dsn=dsn, mode="claim", leaseId=self.lease_id)
-        self.df = reader.options(n=self.size, numPartitions=partitions).load()
+        options = {"dsn": dsn, "mode": "claim", "leaseId": self.lease_id, "n": self.size}
+        self.df = as_frame(spark, options | {"numPartitions": partitions})
         threading.Thread(target=self._keep, daemon=True).start()
 
     def _warn_if_exists(self) -> None:

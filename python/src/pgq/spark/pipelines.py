@@ -27,6 +27,7 @@ from pgq.spark._rows import ServerError, ask, column_names, connect, schema_of
 from pgq.spark.functions import matches
 from pgq.spark.handle import ids_of
 from pgq.spark.options import N, dsn_for
+from pgq.spark.source import as_frame
 
 __all__ = ["Archived", "Drained", "archive", "dlq_report", "drain", "read_archive", "replay"]
 
@@ -143,7 +144,7 @@ def _read_log(spark: SparkSession, unused: list[str], **options: Any) -> DataFra
     """Return the messages with all columns of the archive; unused columns are not read."""
     fields = ARCHIVE_SCHEMA.fields[:-2]
     used = [field for field in fields if COLUMN.get(field.name, field.name) not in unused]
-    log = spark.read.format("pgq").schema(StructType(used)).options(**options).load()
+    log = as_frame(spark, options, StructType(used))
     return log.select(
         *(
             F.col(field.name)
@@ -491,8 +492,8 @@ def drain(
                 return done
             lease, size = claimed
             try:
-                rows = spark.read.format("pgq").options(dsn=dsn, mode="claim", leaseId=lease)
-                df = rows.options(n=size, numPartitions=partitions).load()
+                options = {"dsn": dsn, "mode": "claim", "leaseId": lease, "n": size}
+                df = as_frame(spark, options | {"numPartitions": partitions})
                 good, bad = _transformed(df, transform)
                 errors = _errors(bad)
                 if write is None:
