@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pyspark import TaskContext
@@ -22,8 +23,9 @@ import pgq.spark
 from harness.spark import Fill, stats
 from pgq import embedded
 from pgq.errors import LeaseLost
+from pgq.spark import _stage
 from pgq.spark._rows import PLAN, ServerError, column_names, quoted, schema_of, select
-from pgq.spark._stage import Staged
+from pgq.spark._stage import MessageStaging, Staged
 from pgq.spark.options import BATCH_READ, OptionError, Options
 from pgq.spark.sink import PgqStreamWriter, PgqWriter
 from pgq.spark.source import PgqDataSource, PushingReader, slices_for
@@ -204,6 +206,8 @@ def test_a_handle_acknowledges_what_succeeded_and_refuses_the_rest(
     fill(max_attempts="1")
     with pgq.spark.claim(spark, "work", {"type": "a"}, 100, partitions=2) as claim:
         assert (claim.size, claim.df.count()) == (100, 100)
+        # No Python data source, which would start two processes to plan a read.
+        assert "MapInArrow" in claim.df._jdf.queryExecution().toString()
         good = F.get_json_object("value", "$.n").cast("int") < 200
         assert claim.ack(claim.df.where(good)) == 66
         assert claim.df.count() == 34
@@ -339,6 +343,24 @@ def test_writing_publishes_all_or_nothing(
         null.write.format("pgq").option("topic", "work").mode("append").save()
     assert stats(db) == (2, 0, 0)
     assert db.execute("select count(*) from pgq.staged").fetchone() == (0,)
+
+
+def test_a_bad_value_is_named_in_part_if_its_row_was_not_kept(
+    db: psycopg.Connection, dsn: str, fill: Fill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(n=0)
+    schema = StructType([StructField("value", StringType())])
+    staging = MessageStaging(dsn, schema, "work")
+    rows = pa.record_batch({"value": ["{}", "no json"]})
+    with pytest.raises(OptionError, match=r"JSON text, and \"no json\" is not"):
+        staging.stage(iter([rows]))
+    monkeypatch.setattr(_stage, "KEPT", 0)
+    with pytest.raises(OptionError, match=r"JSON text, and \"no\.\.\.\" is not"):
+        staging.stage(iter([rows]))
+    staged = staging.stage(iter([rows.slice(0, 1)] * 3))
+    found = db.execute("select token::text, array_agg(position) from pgq.staged group by 1")
+    assert found.fetchall() == [(staged.token, [0, 1, 2])]
+    staging.discard([staged])
 
 
 def test_an_epoch_of_a_writer_is_written_once(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import DataType, IntegerType, StringType, StructType, TimestampType
 
-from pgq.spark._rows import Server, ServerError, ask, connect
+from pgq.spark._rows import Server, ServerError, ask, close, connect, keep, start_reading
 from pgq.spark.options import OptionError, check_columns
 
 log = logging.getLogger("pgq.spark")
@@ -77,16 +80,56 @@ class Staging(ABC):
         self.dsn = dsn
 
     @abstractmethod
-    def copy(
-        self, conn: psycopg.Connection[Any], token: str, batches: Iterator[tuple[Any, int]]
-    ) -> int:
-        """Copy the rows into the staging table; return how many."""
+    def fields(self) -> dict[str, Any]:
+        """Return the columns of the staging table that are written, with their Arrow types."""
+
+    @abstractmethod
+    def arrays(self, batch: Any) -> list[Any]:
+        """Return the values of these columns for a batch of rows."""
+
+    @abstractmethod
+    def explain(self, error: str, column: str, value: str) -> OptionError:
+        """Return the exception for a value that PostgreSQL refuses."""
+
+    def copy(self, conn: Any, token: uuid.UUID, batches: Iterator[tuple[Any, int]]) -> int:
+        """Copy the rows into the staging table, in binary; return how many."""
+        import pyarrow as pa
+
+        schema = pa.schema(
+            {"token": pa.binary(), "position": pa.int32(), **self.fields()}  # 16 bytes: a uuid
+        )
+        failed: list[Exception] = []
+
+        def rows() -> Iterator[Any]:
+            try:
+                for batch, first in batches:
+                    size = batch.num_rows
+                    names = pa.repeat(pa.scalar(token.bytes, pa.binary()), size)
+                    positions = pa.array(range(first, first + size), pa.int32())
+                    arrays = [names, positions, *self.arrays(batch)]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            except Exception as error:  # the driver would raise an error of its own
+                failed.append(error)
+                raise
+
+        try:
+            with conn.cursor() as cursor:
+                reader = pa.RecordBatchReader.from_batches(schema, rows())
+                size = cursor.adbc_ingest("staged", reader, "append", db_schema_name="pgq")
+            conn.commit()
+        except Exception:
+            if failed:
+                raise failed[0] from None
+            raise
+        return int(size)
 
     def stage(self, batches: Iterator[Any]) -> Staged:
         """Copy the rows into the staging table, in one transaction, under a new token.
 
         If the connection breaks, the rows are sent again, unless they are more than `KEPT` bytes.
         """
+        import adbc_driver_postgresql.dbapi as adbc
+
         size = 0
         sent = 0
         kept: list[tuple[Any, int]] = []
@@ -105,20 +148,43 @@ class Staging(ABC):
                     yield item
 
         fresh = rows()
+        name = {"application_name": "pgq spark write", "client_encoding": "utf8"}
+        address = make_conninfo(self.dsn, **name)
         for attempt in range(1, ATTEMPTS + 1):
-            token = str(uuid.uuid4())
-            server = Server(self.dsn, "pgq spark write")
+            token = uuid.uuid4()
+            conn, _ = start_reading(address, "select 1")  # waits for a server that is restarted
             try:
-                server.ask("select 1")  # waits for a server that is being restarted
-                staged = self.copy(server.connection(), token, chain(list(kept), fresh))
-                query, reader = query_and_reader()
-                return Staged(token, staged, query, reader)
-            except psycopg.OperationalError:
-                if sent > KEPT or attempt == ATTEMPTS or not server.is_broken():
+                staged = self.copy(conn, token, chain(list(kept), fresh))
+            except adbc.Error as error:
+                close(conn)
+                state = error.sqlstate or "08"
+                if state.startswith("22"):
+                    raise self.refused(str(error), kept) from None
+                # 08: the connection is broken; 57P: the server is shut down.
+                if sent > KEPT or attempt == ATTEMPTS or not state.startswith(("08", "57P")):
                     raise
-            finally:
-                server.close()
+            except BaseException:
+                close(conn)
+                raise
+            else:
+                keep(address, conn)
+                query, reader = query_and_reader()
+                return Staged(str(token), staged, query, reader)
         raise AssertionError("unreachable")
+
+    def refused(self, error: str, kept: list[tuple[Any, int]]) -> OptionError:
+        """Return the exception for rows that PostgreSQL refuses; it has the value, if kept."""
+        text = error.partition("ERROR:  ")[2]
+        found = re.search(r"COPY staged, line (\d+), column (\w+)", text)
+        if found is None:
+            return OptionError(text.partition("\n")[0])
+        line, column = int(found[1]) - 1, found[2]
+        value = text.partition("JSON data, line 1: ")[2].partition("\n")[0]
+        for batch, first in kept:
+            if first <= line < first + batch.num_rows:
+                row = str(self.arrays(batch)[list(self.fields()).index(column)][line - first])
+                value = row.removeprefix(JSONB)
+        return self.explain(text.partition("\n")[0], column, value[:200])
 
     def discard(self, messages: Sequence[Any]) -> None:
         """Delete staged rows."""
@@ -149,47 +215,29 @@ class MessageStaging(Staging):
         finally:
             server.close()
 
-    def copy(
-        self, conn: psycopg.Connection[Any], token: str, batches: Iterator[tuple[Any, int]]
-    ) -> int:
-        size = 0
-        fixed = ["token", "position", *([] if "topic" in self.columns else ["topic"])]
-        target = ", ".join([*fixed, *(TARGET.get(name, name) for name in self.columns)])
-        query = f"copy pgq.staged ({target}) from stdin (format csv)"
-        try:
-            with (
-                conn.transaction(),
-                conn.cursor() as cursor,
-                cursor.copy(query.encode()) as copy,
-            ):
-                for batch, position in batches:
-                    copy.write(self.as_csv(batch, token, position))
-                    size += batch.num_rows
-            return size
-        except psycopg.errors.DataError as error:
-            # The context has the line and the column of the invalid value.
-            where = error.diag.context or ""
-            for name, column in (("value", "payload"), ("headers", "headers")):
-                found = where.partition(f"column {column}: ")[2].partition("\n")[0]
-                if found:
-                    raise OptionError(
-                        f"the column {name!r} is JSON text, and {found[:200]} is not"
-                        f" ({error.diag.message_primary}): use to_json({name})"
-                    ) from None
-            raise OptionError(f"{error.diag.message_primary} ({where})") from None
+    def fields(self) -> dict[str, Any]:
+        import pyarrow as pa
 
-    def as_csv(self, batch: Any, token: str, position: int) -> bytes:
-        """Return the rows as CSV for COPY: text is quoted, so that null differs from ''."""
+        kinds: dict[DataType, Any] = {
+            IntegerType(): pa.int32(),
+            TimestampType(): pa.timestamp("us", tz="UTC"),
+        }
+        named = {} if "topic" in self.columns else {"topic": pa.string()}
+        return named | {
+            TARGET.get(name, name): kinds.get(WRITABLE[name], pa.string()) for name in self.columns
+        }
+
+    def arrays(self, batch: Any) -> list[Any]:
         import pyarrow as pa
         import pyarrow.compute as pc
-        import pyarrow.csv
 
-        rows = batch.num_rows
-        arrays = [pa.repeat(token, rows), pa.array(range(position, position + rows), pa.int32())]
+        kinds = self.fields()
+        arrays = []
         if "topic" not in self.columns:
-            arrays.append(pa.repeat(self.topic, rows))
+            arrays.append(pa.repeat(self.topic, batch.num_rows))
         for name in self.columns:
-            column = batch.column(batch.schema.get_field_index(name))
+            kind = kinds[TARGET.get(name, name)]
+            column = batch.column(batch.schema.get_field_index(name)).cast(kind)
             if name == "value" and column.null_count:
                 raise OptionError(
                     "the column 'value' is null in some rows, which cannot be published:"
@@ -201,12 +249,26 @@ class MessageStaging(Staging):
                 column = pc.coalesce(column, pa.scalar("{}"))
             elif name == "priority":
                 column = pc.coalesce(column, pa.scalar(0, pa.int32()))
-            elif pa.types.is_timestamp(column.type):
-                column = pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ")
-            arrays.append(column)
-        table = pa.table(arrays, names=[str(number) for number in range(len(arrays))])
-        sink = pa.BufferOutputStream()
-        layout = pyarrow.csv.WriteOptions(include_header=False, batch_size=rows)
-        pyarrow.csv.write_csv(table, sink, layout)
-        data: bytes = sink.getvalue().to_pybytes()
-        return data
+            arrays.append(as_jsonb(column) if name in ("value", "headers") else column)
+        return arrays
+
+    def explain(self, error: str, column: str, value: str) -> OptionError:
+        name = {"payload": "value"}.get(column, column)
+        if name in ("value", "headers"):
+            return OptionError(
+                f"the column {name!r} is JSON text, and {json.dumps(value)} is not ({error}):"
+                f" use to_json({name})"
+            )
+        return OptionError(f"{error} (column {name!r})")
+
+
+# What a binary COPY expects before the text of a jsonb value: the version of the format.
+JSONB: Final = "\x01"
+
+
+def as_jsonb(column: Any) -> Any:
+    """Return JSON texts as PostgreSQL receives jsonb in binary."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(pa.scalar(JSONB), column, "")

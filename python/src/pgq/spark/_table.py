@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import psycopg
@@ -11,7 +11,7 @@ from psycopg import sql
 from pyspark.sql.types import StructType
 
 from pgq.spark._rows import Server, ask
-from pgq.spark._stage import Staged, Staging
+from pgq.spark._stage import Staged, Staging, as_jsonb
 from pgq.spark.options import OptionError
 
 # Types without modifiers: an assignment to varchar(10) checks, but a cast would truncate.
@@ -22,7 +22,6 @@ COLUMNS: Final = """
     from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
     where a.attrelid = %s::regclass and a.attnum > 0 and not a.attisdropped
     order by a.attnum"""
-COPY: Final = b"copy pgq.staged (token, position, topic, payload) from stdin (format csv)"
 
 
 class Table(Staging):
@@ -76,30 +75,22 @@ class Table(Staging):
             ),
         )
 
-    def copy(
-        self, conn: psycopg.Connection[Any], token: str, batches: Iterator[tuple[Any, int]]
-    ) -> int:
-        size = 0
-        try:
-            with conn.transaction(), conn.cursor() as cursor, cursor.copy(COPY) as copy:
-                for batch, position in batches:
-                    copy.write(self.as_csv(batch, token, position))
-                    size += batch.num_rows
-        except psycopg.errors.DataError as error:
-            raise OptionError(
-                f"a row cannot be staged for the table {self.name}: {error.diag.message_primary}"
-            ) from None
-        return size
+    def fields(self) -> dict[str, Any]:
+        import pyarrow as pa
 
-    def as_csv(self, batch: Any, token: str, position: int) -> bytes:
+        return {"topic": pa.string(), "payload": pa.string()}
+
+    def arrays(self, batch: Any) -> list[Any]:
+        import pyarrow as pa
+
         columns = [values(batch.column(name)) for name in self.names]
         rows = zip(*columns, strict=True) if columns else [()] * batch.num_rows
         encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
-        lines = []
-        for number, row in enumerate(rows, position):
-            text = encode(row).replace('"', '""')
-            lines.append(f'{token},{number},"","{text}"\n')
-        return "".join(lines).encode()
+        texts = pa.array([encode(row) for row in rows], pa.string())
+        return [pa.repeat("", batch.num_rows), as_jsonb(texts)]
+
+    def explain(self, error: str, column: str, value: str) -> OptionError:
+        return OptionError(f"a row cannot be staged for the table {self.name}: {error}")
 
 
 def values(column: Any) -> list[Any]:
