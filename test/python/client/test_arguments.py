@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -162,12 +164,91 @@ def test_messages_are_acknowledged_by_themselves_or_by_id(orders: pgq.PooledClie
         (lambda client: untyped.Consumer(client, 5, print), "queue is text"),
         (lambda client: untyped.ConsumerConfig(filter=F.a), "F.a is a field"),
         (lambda client: pgq.ConsumerConfig(filter="x"), "JSON"),
-        (lambda client: client.ack(1.5), "wrong type"),
+        (lambda client: client.ack(1.5), "lease_id is a whole number"),
+        (lambda client: client.ack("x"), "lease_id is a whole number"),
+        (lambda client: client.ack(1, {"a": 1}), "a message, its id, or several"),
+        (lambda client: client.ack(1, ["a"]), "id is a whole number"),
+        (lambda client: client.nack(1, error=ValueError("x")), "error is text"),
+        (lambda client: client.claim("orders", where="x"), "where is a function"),
+        (lambda client: client.claim("orders", payload_type="Order"), "payload_type is a type"),
+        (lambda client: client.claim("orders", done=5), "done is the batch"),
+        (lambda client: client.create_queue("q", lane_keys=5), "lane_keys is a list of names"),
+        (lambda client: client.create_queue("q", fair=1), "fair is True or False"),
+        (lambda client: client.subscribe("a", "b", since="1h"), "since is a datetime"),
+        (lambda client: client.subscribe("a", "b", since=3600), "since is a datetime"),
+        (lambda client: client.publish_many([{"topic": "orders"}]), "is a Draft"),
+        (lambda client: client.publish_many(5), "Drafts, not 5"),
+        (lambda client: client.publish("orders", 1, serializer=["x"]), "named by text"),
+        (lambda client: pgq.connect("", types={"orders": "Order"}), "orders is a type"),
+        (lambda client: untyped.Consumer(client, "orders", print, {"lease": 5}), "ConsumerConfig"),
+        (lambda client: untyped.ConsumerConfig(concurrency="4"), "concurrency is a whole number"),
+        (lambda client: untyped.ConsumerConfig(batch_size="x"), "batch_size is a whole number"),
+        (lambda client: untyped.ConsumerConfig(where="x"), "where is a function"),
+        (lambda client: untyped.ConsumerConfig(payload_type=5), "payload_type is a type"),
+        (lambda client: untyped.TransportConfig(batch_size="x"), "batch_size is a whole number"),
+        (lambda client: untyped.TransportConfig(database_url=5), "database_url is text"),
+        (lambda client: untyped.Transport({"batch_size": 5}), "TransportConfig"),
+        (lambda client: untyped.MultiPublisher("memory:"), "an address .* create_transport"),
+        (lambda client: untyped.MultiPublisher(["memory:"]), "has a method publish"),
     ],
 )
 def test_a_wrong_type_is_said(orders: pgq.PooledClient, call: Any, said: str) -> None:
     with pytest.raises((TypeError, pgq.PgqError), match=said):
         call(orders)
+
+
+# What says nothing to whoever has called with a wrong argument.
+MUTE = re.compile(
+    r"function .* does not exist|AttributeError|not supported between|not iterable|unhashable"
+    r"|invalid input syntax|unnamed portal|cannot adapt|not callable|has no attribute"
+)
+# Other places of the same method that are right.
+RIGHT = {"payload": 1, "payloads": [1], "lease_id": 1, "id": 1, "message": 1, "message_id": 1}
+RIGHT |= {"timeout": 1, "filter": None, "headers": {}, "drafts": []}
+WRONG: list[Any] = [5, "x", 1.5, [5], {"a": 1}, {1}, object(), b"x", True]
+ANY = {"payload", "patch", "details", "result"}
+
+
+def methods() -> list[str]:
+    """The public methods that take arguments, but those that run statements of others."""
+    return sorted(
+        name
+        for name, method in inspect.getmembers(pgq.Client, inspect.isfunction)
+        if not name.startswith(("_", "fetch_")) and len(inspect.signature(method).parameters) > 1
+    )
+
+
+def test_no_wrong_type_ends_in_an_error_of_somebody_else(orders: pgq.PooledClient) -> None:
+    mute = []
+    for name in methods():
+        method = getattr(orders, name)
+        parameters = [
+            p for p in inspect.signature(method).parameters.values() if p.kind != p.VAR_KEYWORD
+        ]
+        right = {p.name: RIGHT.get(p.name, "orders") for p in parameters if p.default is p.empty}
+        for parameter in parameters:
+            for wrong in [] if parameter.name in ANY else WRONG:
+                try:
+                    method(**{**right, parameter.name: wrong})
+                except Exception as error:
+                    said = f"{type(error).__name__}: {error}".splitlines()
+                    if any(MUTE.search(line) for line in said):
+                        mute.append(f"{name}({parameter.name}={wrong!r}): {said[0]}")
+    assert not mute
+
+
+def test_a_time_may_be_text(orders: pgq.PooledClient) -> None:
+    orders.publish("orders", 1)
+    assert orders.subscribe("late", "orders", since="2020-01-01T00:00:00Z")
+    assert len(orders.claim("late")) == 1
+    later = orders.publish("orders", 2, delay=3600)
+    assert orders.reschedule("orders", later, at="2100-01-01T00:00:00+00:00") == 1
+
+
+def test_a_connection_string_is_a_transport(dsn: str, orders: pgq.PooledClient) -> None:
+    with pgq.Transport(dsn, enable_batching=False) as transport:
+        transport.publish("orders", 1)
+    assert len(orders.claim("orders")) == 1
 
 
 # Clients

@@ -14,6 +14,8 @@ from pgq._async.client_base import AsyncStatements
 from pgq._shared import sql
 from pgq._shared.arguments import (
     Named,
+    check_functions,
+    check_numbers,
     check_texts,
     how_many,
     lease_and_ids,
@@ -21,6 +23,7 @@ from pgq._shared.arguments import (
 from pgq.durations import Duration, duration, span
 from pgq.filters import F, Filter
 from pgq.message import Message
+from pgq.payloads.typed import check_type
 
 __all__ = ["AsyncClaimMethods"]
 
@@ -62,8 +65,12 @@ class AsyncClaimMethods(AsyncStatements):
         ...         print(message.payload)
         """
         check_texts(topic=topic, key=key)
+        check_functions(where=where)
+        check_type(payload_type, "payload_type")
         wanted_filter, n = how_many(filter, n)
         wanted = self._filter(wanted_filter)
+        if done is not None and not isinstance(done, AsyncBatch):
+            raise TypeError(f"done is the batch of an earlier claim, not {done!r}")
         before = None if done is None else done.unfinished
         messages: list[Message] = await self.fetch_rows(
             sql.CLAIM,
@@ -105,6 +112,7 @@ class AsyncClaimMethods(AsyncStatements):
         >>> [message.id for message in await client.leased(lease_id)]
         [41, 42]
         """
+        check_numbers(lease_id=lease_id)
         messages: list[Message] = await self.fetch_rows(
             sql.LEASED, lease_id, factory=_messages, repeatable=True
         )
@@ -136,6 +144,7 @@ class AsyncClaimMethods(AsyncStatements):
 
         >>> await client.finish(message.lease_id, message.id, {"sum": 12})
         """
+        check_numbers(lease_id=lease_id, id=id)
         await self.fetch_rows(sql.FINISH, lease_id, id, self._optional(result))
 
     async def nack(
@@ -217,6 +226,7 @@ class AsyncClaimMethods(AsyncStatements):
 
         >>> await client.extend(batch.lease_id, "5m")
         """
+        check_numbers(lease_id=lease_id)
         longer = span(lease, "lease")
         rows = await self.fetch_rows(
             sql.EXTEND, lease_id, longer, factory=scalar_row, repeatable=True
@@ -237,6 +247,8 @@ class AsyncClaimMethods(AsyncStatements):
         >>> await client.seen("mailer", 41)
         False
         """
+        check_texts(handler=handler)
+        check_numbers(message_id=message_id, size=size)
         return await self.fetch_value(bool, sql.SEEN, handler, message_id, size)
 
     async def channel(self, queue: str) -> str:
@@ -246,6 +258,7 @@ class AsyncClaimMethods(AsyncStatements):
 
         >>> channel = await client.channel("orders")
         """
+        check_texts(queue=queue)
         return await self.fetch_value(str, sql.CHANNEL, queue)
 
     async def wait_begin(self, queue: str, waiter: str, timeout: Duration) -> timedelta:
@@ -259,6 +272,7 @@ class AsyncClaimMethods(AsyncStatements):
 
         >>> seconds = (await client.wait_begin("orders", "worker-1", "30s")).total_seconds()
         """
+        check_texts(queue=queue, waiter=waiter)
         rows = await self.fetch_rows(
             sql.WAIT_BEGIN,
             queue,
@@ -279,6 +293,7 @@ class AsyncClaimMethods(AsyncStatements):
         >>> await client.wait_end("orders", "worker-1")
         True
         """
+        check_texts(queue=queue, waiter=waiter)
         return await self.fetch_value(bool, sql.WAIT_END, queue, waiter)
 
     async def stream_begin(
@@ -300,6 +315,7 @@ class AsyncClaimMethods(AsyncStatements):
         >>> await client.stream_begin("orders", "archive", "process-7")
         0
         """
+        check_texts(queue=queue, consumer=consumer, owner=owner)
         return await self.fetch_value(
             int,
             sql.STREAM_BEGIN,
@@ -317,4 +333,5 @@ def _messages(cursor: AsyncCursor[Any]) -> Callable[[Sequence[Any]], Message]:
 
 def _text(text: str | None) -> str | None:
     """Replace NUL characters, which PostgreSQL cannot store."""
+    check_texts(error=text)
     return None if text is None else text.replace("\0", "\ufffd")

@@ -9,7 +9,7 @@ import psycopg
 
 from pgq._async.client_base import AsyncStatements
 from pgq._shared import sql
-from pgq._shared.arguments import check_numbers, check_texts, how_many
+from pgq._shared.arguments import check_headers, check_numbers, check_texts, how_many
 from pgq.durations import Duration, span
 from pgq.filters import Filter
 from pgq.options import MessageState
@@ -74,6 +74,7 @@ class AsyncObserveMethods(AsyncStatements):
         >>> [row.state for row in await client.result(41)]
         ['done']
         """
+        check_numbers(message_id=message_id)
         return await self.fetch_records(Result, sql.RESULT, message_id)
 
     async def history(self, message_id: int) -> list[HistoryEvent]:
@@ -84,6 +85,7 @@ class AsyncObserveMethods(AsyncStatements):
         >>> [row.event for row in await client.history(41)]
         ['publish', 'claim', 'ack']
         """
+        check_numbers(message_id=message_id)
         return await self.fetch_records(HistoryEvent, sql.HISTORY, message_id)
 
     async def replies(self, correlation_id: str) -> list[LogMessage]:
@@ -94,6 +96,7 @@ class AsyncObserveMethods(AsyncStatements):
         >>> [message.payload for message in await client.replies("order-17")]
         ['accepted']
         """
+        check_texts(correlation_id=correlation_id)
         return await self.fetch_records(LogMessage, sql.REPLIES, correlation_id)
 
     async def queue_stats(self) -> list[QueueStats]:
@@ -147,6 +150,7 @@ class AsyncObserveMethods(AsyncStatements):
         True
         """
         wanted = self._filter(filter)
+        check_headers(headers)
         return await self.fetch_value(
             bool, sql.MATCHES, wanted, self._jsonb(headers), self._optional(payload)
         )
@@ -160,6 +164,7 @@ class AsyncObserveMethods(AsyncStatements):
         >>> (await client.explain_filter("orders", F.type == "paid"))["lanes kept"]
         '1 of 6'
         """
+        check_texts(queue=queue)
         rows = await self.fetch_rows(sql.EXPLAIN_FILTER, queue, self._filter(filter))
         return dict(rows)
 

@@ -11,7 +11,10 @@ from pgq._async.client_base import AsyncStatements
 from pgq._shared import sql
 from pgq._shared.arguments import (
     Named,
+    check_flags,
+    check_numbers,
     check_texts,
+    moment,
 )
 from pgq._shared.arguments import ids as ids_of
 from pgq.durations import Duration, span
@@ -38,6 +41,7 @@ class AsyncOperateMethods(AsyncStatements):
         40
         """
         check_texts(queue=queue)
+        check_flags(dry_run=dry_run)
         return await self.fetch_value(int, sql.PURGE, queue, self._filter(filter), dry_run)
 
     async def cancel(
@@ -64,6 +68,7 @@ class AsyncOperateMethods(AsyncStatements):
         1
         """
         check_texts(queue=queue, dedup_key=dedup_key)
+        check_flags(dry_run=dry_run)
         return await self.fetch_value(
             int, sql.CANCEL, queue, ids_of(ids), self._filter(filter), dedup_key, dry_run
         )
@@ -91,6 +96,8 @@ class AsyncOperateMethods(AsyncStatements):
         7
         """
         check_texts(queue=queue, to_queue=to_queue)
+        check_numbers(n=n)
+        check_flags(dry_run=dry_run)
         return await self.fetch_value(
             int, sql.MOVE, queue, to_queue, self._filter(filter), n, dry_run
         )
@@ -101,7 +108,7 @@ class AsyncOperateMethods(AsyncStatements):
         ids: Named = None,
         *,
         filter: Filter = None,
-        at: datetime | None = None,
+        at: datetime | str | None = None,
         delay: Duration | None = None,
         dry_run: bool = False,
     ) -> int:
@@ -118,13 +125,14 @@ class AsyncOperateMethods(AsyncStatements):
         130
         """
         check_texts(queue=queue)
+        check_flags(dry_run=dry_run)
         return await self.fetch_value(
             int,
             sql.RESCHEDULE,
             queue,
             ids_of(ids),
             self._filter(filter),
-            at,
+            moment(at, "at"),
             span(delay, "delay"),
             dry_run,
         )
@@ -138,6 +146,8 @@ class AsyncOperateMethods(AsyncStatements):
         >>> (await client.dead_letter("orders", 41)).error
         'the bank does not answer'
         """
+        check_texts(queue=queue)
+        check_numbers(message_id=message_id)
         rows = await self.fetch_records(DeadLetter, sql.DEAD_LETTER, queue, message_id)
         return rows[0] if rows else None
 
@@ -169,6 +179,8 @@ class AsyncOperateMethods(AsyncStatements):
         12
         """
         check_texts(queue=queue, to_queue=to_queue)
+        check_numbers(n=n, per_second=per_second)
+        check_flags(dry_run=dry_run)
         return await self.fetch_value(
             int,
             sql.REPLAY,
@@ -203,6 +215,8 @@ class AsyncOperateMethods(AsyncStatements):
         12
         """
         check_texts(queue=queue)
+        check_numbers(n=n)
+        check_flags(dry_run=dry_run)
         return await self.fetch_value(
             int, sql.DISCARD, queue, self._filter(filter), n, dry_run, self._filter(cause)
         )
@@ -217,6 +231,7 @@ class AsyncOperateMethods(AsyncStatements):
 
         >>> await client.maintain()
         """
+        check_flags(until_done=until_done)
         try:
             async with self._session() as conn:
                 await conn.execute(sql.MAINTAIN, [until_done])

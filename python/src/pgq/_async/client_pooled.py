@@ -26,6 +26,7 @@ from pgq._async.source import AsyncSource
 from pgq._async.stream import AsyncStream
 from pgq._shared import sql
 from pgq._shared.aio import Event, Lock
+from pgq._shared.arguments import check_numbers
 from pgq._shared.log import notice
 from pgq._shared.transient import is_transient
 from pgq.consumers.config import ConsumerConfig
@@ -291,6 +292,7 @@ class AsyncPooledClient(AsyncClient):
         >>> (await client.wait(41, timeout="1m")).result
         {'sum': 12}
         """
+        check_numbers(message_id=message_id)
         seconds = duration(timeout, "timeout").total_seconds()
         deadline = time.monotonic() + seconds
         woken = Event()

@@ -168,6 +168,9 @@ class AsyncPublishMethods(AsyncStatements):
         >>> await client.publish_many(Draft(topic="orders", payload=order) for order in orders)
         2500
         """
+        check_numbers(chunk=chunk)
+        if not isinstance(drafts, Iterable):
+            raise TypeError(f"publish_many takes several Drafts, not {drafts!r}")
         source = iter(drafts)
         common = trace.inject(None)
         count = 0
@@ -201,7 +204,10 @@ class AsyncPublishMethods(AsyncStatements):
         >>> await client.reply(message, {"price": 70})
         43
         """
-        id = message if isinstance(message, int) else message.id
+        id = message if isinstance(message, int) else getattr(message, "id", message)
+        check_numbers(message=id)
+        check_texts(sender=sender)
+        check_headers(headers)
         payload, headers = self._payloads.prepared(None, payload, headers)
         return await self.fetch_value(
             int, sql.REPLY, id, self._jsonb(payload), self._headers(headers), sender
@@ -285,6 +291,7 @@ class AsyncPublishMethods(AsyncStatements):
         >>> await client.unschedule("nightly-report")
         True
         """
+        check_texts(name=name)
         return await self.fetch_value(bool, sql.UNSCHEDULE, name)
 
     async def pause_schedule(self, name: str) -> bool:
@@ -295,6 +302,7 @@ class AsyncPublishMethods(AsyncStatements):
         >>> await client.pause_schedule("nightly-report")
         True
         """
+        check_texts(name=name)
         return await self.fetch_value(bool, sql.PAUSE_SCHEDULE, name)
 
     async def resume_schedule(self, name: str) -> bool:
@@ -305,6 +313,7 @@ class AsyncPublishMethods(AsyncStatements):
         >>> await client.resume_schedule("nightly-report")
         True
         """
+        check_texts(name=name)
         return await self.fetch_value(bool, sql.RESUME_SCHEDULE, name)
 
     async def schedules(self) -> list[Schedule]:

@@ -10,7 +10,7 @@ from psycopg.rows import scalar_row
 
 from pgq._async.client_base import AsyncStatements
 from pgq._shared import sql
-from pgq._shared.arguments import check_numbers, check_texts, names
+from pgq._shared.arguments import check_flags, check_numbers, check_texts, moment, names
 from pgq.durations import Duration, span
 from pgq.filters import Filter
 from pgq.options import Dedup, Journal, Mode, OnDead, OnExpiry, QueuePolicy
@@ -124,6 +124,8 @@ class AsyncQueueMethods(AsyncStatements):
         >>> await client.drop_queue("orders", force=True)
         True
         """
+        check_texts(queue=queue)
+        check_flags(force=force)
         return await self.fetch_value(bool, sql.DROP_QUEUE, queue, force)
 
     async def pause(self, queue: str) -> bool:
@@ -134,6 +136,7 @@ class AsyncQueueMethods(AsyncStatements):
         >>> await client.pause("orders")
         True
         """
+        check_texts(queue=queue)
         return await self.fetch_value(bool, sql.PAUSE, queue)
 
     async def resume(self, queue: str) -> bool:
@@ -144,6 +147,7 @@ class AsyncQueueMethods(AsyncStatements):
         >>> await client.resume("orders")
         True
         """
+        check_texts(queue=queue)
         return await self.fetch_value(bool, sql.RESUME, queue)
 
     async def queue_names(self) -> list[str]:
@@ -162,6 +166,7 @@ class AsyncQueueMethods(AsyncStatements):
         >>> (await client.queue_policy("orders"))["max_attempts"]
         3
         """
+        check_texts(queue=queue)
         rows = await self.fetch_dicts(sql.QUEUE_POLICY, queue)
         return rows[0] if rows else None
 
@@ -171,7 +176,7 @@ class AsyncQueueMethods(AsyncStatements):
         pattern: str,
         filter: Filter = None,
         *,
-        since: datetime | None = None,
+        since: datetime | str | None = None,
         since_id: int | None = None,
     ) -> bool:
         """Subscribe a queue to a topic pattern; False if the subscription exists.
@@ -186,6 +191,8 @@ class AsyncQueueMethods(AsyncStatements):
         True
         """
         check_texts(queue=queue, pattern=pattern)
+        check_numbers(since_id=since_id)
+        since = moment(since, "since")
         wanted = self._filter(filter)
         return await self.fetch_value(bool, sql.SUBSCRIBE, queue, pattern, wanted, since, since_id)
 
@@ -198,6 +205,7 @@ class AsyncQueueMethods(AsyncStatements):
         >>> await client.unsubscribe("billing", "orders.*")
         True
         """
+        check_texts(queue=queue, pattern=pattern)
         return await self.fetch_value(bool, sql.UNSUBSCRIBE, queue, pattern)
 
     async def unsubscribe_all(self, queue: str) -> int:
@@ -208,6 +216,7 @@ class AsyncQueueMethods(AsyncStatements):
         >>> await client.unsubscribe_all("billing")
         2
         """
+        check_texts(queue=queue)
         return await self.fetch_value(int, sql.UNSUBSCRIBE_ALL, queue)
 
     async def alter_subscription(self, queue: str, pattern: str, filter: Filter) -> None:
@@ -219,6 +228,7 @@ class AsyncQueueMethods(AsyncStatements):
 
         >>> await client.alter_subscription("billing", "orders.*", F.amount > 100)
         """
+        check_texts(queue=queue, pattern=pattern)
         await self.fetch_rows(sql.ALTER_SUBSCRIPTION, queue, pattern, self._filter(filter))
 
     async def subscriptions(self, queue: str | None = None) -> list[Subscription]:
@@ -229,6 +239,7 @@ class AsyncQueueMethods(AsyncStatements):
         >>> [row.pattern for row in await client.subscriptions("billing")]
         ['orders.*']
         """
+        check_texts(queue=queue)
         return await self.fetch_records(Subscription, sql.SUBSCRIPTIONS, queue, queue)
 
 
@@ -244,6 +255,7 @@ def _values(queue: str, policy: QueuePolicy) -> list[Any]:
         raise TypeError(f"a queue has no option {', '.join(sorted(unknown))}")
     check_texts(queue=queue, **{name: given.get(name) for name in _TEXTS})
     check_numbers(**{name: given.get(name) for name in _NUMBERS})
+    check_flags(suggestions=given.get("suggestions"), fair=given.get("fair"))
     given["lane_keys"] = names(policy.get("lane_keys"), "lane_keys")
     for name in _DURATIONS:
         given[name] = span(given.get(name), name)  # type: ignore[arg-type]

@@ -49,6 +49,8 @@ class AsyncMultiPublisher:
         *,
         required: Sequence[AsyncPublishes] = (),
     ) -> None:
+        if isinstance(transports, str):
+            raise TypeError("an address is given where a transport is needed: create_transport")
         several = transports if isinstance(transports, Sequence) else [transports]
         self._lock = threading.Lock()
         self._opened: list[Any] = []
@@ -87,6 +89,8 @@ class AsyncMultiPublisher:
 
     def add(self, transport: AsyncPublishes, *, required: bool = False) -> None:
         """Add a transport."""
+        if not callable(getattr(transport, "publish", None)):
+            raise TypeError(f"a transport has a method publish, {transport!r} has none")
         with self._lock:
             self.counters = [*self.counters, Counters(transport, required)]
 

@@ -92,7 +92,7 @@ class AsyncTransport:
     ...     await transport.publish("orders", {"amount": 12})
     """
 
-    def __init__(self, config: TransportConfig | None = None, **options: Any) -> None:
+    def __init__(self, config: TransportConfig | str | None = None, **options: Any) -> None:
         self.config = TransportConfig.of(config, **options)
         self.client = AsyncPooledClient(
             self.config.database_url, pool_size=self.config.connection_pool_size

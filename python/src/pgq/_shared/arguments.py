@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from numbers import Integral
 from typing import Any
 
 from pgq.filters import Filter
@@ -12,6 +15,8 @@ from pgq.message import Message
 __all__ = [
     "Named",
     "check_client",
+    "check_flags",
+    "check_functions",
     "check_headers",
     "check_numbers",
     "check_texts",
@@ -20,6 +25,7 @@ __all__ = [
     "ids",
     "items",
     "lease_and_ids",
+    "moment",
     "names",
 ]
 
@@ -31,8 +37,10 @@ def names(value: Iterable[str] | None, what: str) -> list[str] | None:
     """Return a list of names; a text is one name."""
     if value is None:
         return None
-    found = [value] if isinstance(value, str) else list(value)
-    if not all(isinstance(one, str) for one in found):
+    if isinstance(value, str):
+        return [value]
+    found = list(value) if isinstance(value, Iterable) else None
+    if found is None or not all(isinstance(one, str) for one in found):
         raise TypeError(f"{what} is a list of names, not {value!r}")
     return found
 
@@ -63,16 +71,32 @@ def ids(value: Named) -> list[int] | None:
         return None
     if isinstance(value, Message | int):
         value = [value]
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise TypeError("give a message, its id, or several of them")
-    return [one if isinstance(one, int) else one.id for one in value]
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise TypeError(f"give a message, its id, or several of them, not {value!r}")
+    # Records of relays have an id as well.
+    found: list[Any] = [one if isinstance(one, int) else getattr(one, "id", one) for one in value]
+    for one in found:
+        if type(one) is not int:
+            check_numbers(id=one)
+    return found
 
 
 def lease_and_ids(lease_id: int | Message, messages: Named) -> tuple[int, list[int] | None]:
     """Return a lease id and message ids; a message in place of the lease id means this message."""
     if isinstance(lease_id, Message):
         return lease_id.lease_id, [lease_id.id] if messages is None else ids(messages)
+    check_numbers(lease_id=lease_id)
     return lease_id, ids(messages)
+
+
+def moment(value: datetime | str | None, what: str) -> datetime | None:
+    """Return a time; a text has the form of ISO 8601."""
+    if value is None or isinstance(value, datetime):
+        return value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return datetime.fromisoformat(value)
+    raise TypeError(f"{what} is a datetime, or text such as 2030-01-02T03:04:05Z, not {value!r}")
 
 
 def check_headers(headers: Any) -> None:
@@ -91,8 +115,22 @@ def check_texts(**texts: Any) -> None:
 def check_numbers(**numbers: Any) -> None:
     """Raise if an argument is neither a whole number nor None."""
     for name, value in numbers.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Integral)):
             raise TypeError(f"{name} is a whole number, not {value!r}")
+
+
+def check_flags(**flags: Any) -> None:
+    """Raise if one of these is neither True, False nor None."""
+    for name, value in flags.items():
+        if value is not None and not isinstance(value, bool):
+            raise TypeError(f"{name} is True or False, not {value!r}")
+
+
+def check_functions(**functions: Any) -> None:
+    """Raise if one of these is neither a function nor None."""
+    for name, value in functions.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} is a function, not {value!r}")
 
 
 def headers_of_each(headers: Any, size: int) -> list[dict[str, Any] | None]:

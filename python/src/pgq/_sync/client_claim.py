@@ -14,6 +14,8 @@ from psycopg.rows import scalar_row
 from pgq._shared import sql
 from pgq._shared.arguments import (
     Named,
+    check_functions,
+    check_numbers,
     check_texts,
     how_many,
     lease_and_ids,
@@ -23,6 +25,7 @@ from pgq._sync.client_base import Statements
 from pgq.durations import Duration, duration, span
 from pgq.filters import F, Filter
 from pgq.message import Message
+from pgq.payloads.typed import check_type
 
 __all__ = ["ClaimMethods"]
 
@@ -64,8 +67,12 @@ class ClaimMethods(Statements):
         ...         print(message.payload)
         """
         check_texts(topic=topic, key=key)
+        check_functions(where=where)
+        check_type(payload_type, "payload_type")
         wanted_filter, n = how_many(filter, n)
         wanted = self._filter(wanted_filter)
+        if done is not None and not isinstance(done, Batch):
+            raise TypeError(f"done is the batch of an earlier claim, not {done!r}")
         before = None if done is None else done.unfinished
         messages: list[Message] = self.fetch_rows(
             sql.CLAIM,
@@ -105,6 +112,7 @@ class ClaimMethods(Statements):
         >>> [message.id for message in client.leased(lease_id)]
         [41, 42]
         """
+        check_numbers(lease_id=lease_id)
         messages: list[Message] = self.fetch_rows(
             sql.LEASED, lease_id, factory=_messages, repeatable=True
         )
@@ -136,6 +144,7 @@ class ClaimMethods(Statements):
 
         >>> client.finish(message.lease_id, message.id, {"sum": 12})
         """
+        check_numbers(lease_id=lease_id, id=id)
         self.fetch_rows(sql.FINISH, lease_id, id, self._optional(result))
 
     def nack(
@@ -217,6 +226,7 @@ class ClaimMethods(Statements):
 
         >>> client.extend(batch.lease_id, "5m")
         """
+        check_numbers(lease_id=lease_id)
         longer = span(lease, "lease")
         rows = self.fetch_rows(sql.EXTEND, lease_id, longer, factory=scalar_row, repeatable=True)
         until: datetime | None = rows[0]
@@ -235,6 +245,8 @@ class ClaimMethods(Statements):
         >>> client.seen("mailer", 41)
         False
         """
+        check_texts(handler=handler)
+        check_numbers(message_id=message_id, size=size)
         return self.fetch_value(bool, sql.SEEN, handler, message_id, size)
 
     def channel(self, queue: str) -> str:
@@ -244,6 +256,7 @@ class ClaimMethods(Statements):
 
         >>> channel = client.channel("orders")
         """
+        check_texts(queue=queue)
         return self.fetch_value(str, sql.CHANNEL, queue)
 
     def wait_begin(self, queue: str, waiter: str, timeout: Duration) -> timedelta:
@@ -257,6 +270,7 @@ class ClaimMethods(Statements):
 
         >>> seconds = (client.wait_begin("orders", "worker-1", "30s")).total_seconds()
         """
+        check_texts(queue=queue, waiter=waiter)
         rows = self.fetch_rows(
             sql.WAIT_BEGIN,
             queue,
@@ -277,6 +291,7 @@ class ClaimMethods(Statements):
         >>> client.wait_end("orders", "worker-1")
         True
         """
+        check_texts(queue=queue, waiter=waiter)
         return self.fetch_value(bool, sql.WAIT_END, queue, waiter)
 
     def stream_begin(
@@ -298,6 +313,7 @@ class ClaimMethods(Statements):
         >>> client.stream_begin("orders", "archive", "process-7")
         0
         """
+        check_texts(queue=queue, consumer=consumer, owner=owner)
         return self.fetch_value(
             int,
             sql.STREAM_BEGIN,
@@ -315,4 +331,5 @@ def _messages(cursor: Cursor[Any]) -> Callable[[Sequence[Any]], Message]:
 
 def _text(text: str | None) -> str | None:
     """Replace NUL characters, which PostgreSQL cannot store."""
+    check_texts(error=text)
     return None if text is None else text.replace("\0", "\ufffd")

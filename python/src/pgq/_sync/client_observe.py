@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from pgq._shared import sql
-from pgq._shared.arguments import check_numbers, check_texts, how_many
+from pgq._shared.arguments import check_headers, check_numbers, check_texts, how_many
 from pgq._sync.client_base import Statements
 from pgq.durations import Duration, span
 from pgq.filters import Filter
@@ -76,6 +76,7 @@ class ObserveMethods(Statements):
         >>> [row.state for row in client.result(41)]
         ['done']
         """
+        check_numbers(message_id=message_id)
         return self.fetch_records(Result, sql.RESULT, message_id)
 
     def history(self, message_id: int) -> list[HistoryEvent]:
@@ -86,6 +87,7 @@ class ObserveMethods(Statements):
         >>> [row.event for row in client.history(41)]
         ['publish', 'claim', 'ack']
         """
+        check_numbers(message_id=message_id)
         return self.fetch_records(HistoryEvent, sql.HISTORY, message_id)
 
     def replies(self, correlation_id: str) -> list[LogMessage]:
@@ -96,6 +98,7 @@ class ObserveMethods(Statements):
         >>> [message.payload for message in client.replies("order-17")]
         ['accepted']
         """
+        check_texts(correlation_id=correlation_id)
         return self.fetch_records(LogMessage, sql.REPLIES, correlation_id)
 
     def queue_stats(self) -> list[QueueStats]:
@@ -147,6 +150,7 @@ class ObserveMethods(Statements):
         True
         """
         wanted = self._filter(filter)
+        check_headers(headers)
         return self.fetch_value(
             bool, sql.MATCHES, wanted, self._jsonb(headers), self._optional(payload)
         )
@@ -160,6 +164,7 @@ class ObserveMethods(Statements):
         >>> (client.explain_filter("orders", F.type == "paid"))["lanes kept"]
         '1 of 6'
         """
+        check_texts(queue=queue)
         rows = self.fetch_rows(sql.EXPLAIN_FILTER, queue, self._filter(filter))
         return dict(rows)
 

@@ -12,7 +12,10 @@ import psycopg
 from pgq._shared import sql
 from pgq._shared.arguments import (
     Named,
+    check_flags,
+    check_numbers,
     check_texts,
+    moment,
 )
 from pgq._shared.arguments import ids as ids_of
 from pgq._sync.client_base import Statements
@@ -40,6 +43,7 @@ class OperateMethods(Statements):
         40
         """
         check_texts(queue=queue)
+        check_flags(dry_run=dry_run)
         return self.fetch_value(int, sql.PURGE, queue, self._filter(filter), dry_run)
 
     def cancel(
@@ -66,6 +70,7 @@ class OperateMethods(Statements):
         1
         """
         check_texts(queue=queue, dedup_key=dedup_key)
+        check_flags(dry_run=dry_run)
         return self.fetch_value(
             int, sql.CANCEL, queue, ids_of(ids), self._filter(filter), dedup_key, dry_run
         )
@@ -93,6 +98,8 @@ class OperateMethods(Statements):
         7
         """
         check_texts(queue=queue, to_queue=to_queue)
+        check_numbers(n=n)
+        check_flags(dry_run=dry_run)
         return self.fetch_value(int, sql.MOVE, queue, to_queue, self._filter(filter), n, dry_run)
 
     def reschedule(
@@ -101,7 +108,7 @@ class OperateMethods(Statements):
         ids: Named = None,
         *,
         filter: Filter = None,
-        at: datetime | None = None,
+        at: datetime | str | None = None,
         delay: Duration | None = None,
         dry_run: bool = False,
     ) -> int:
@@ -118,13 +125,14 @@ class OperateMethods(Statements):
         130
         """
         check_texts(queue=queue)
+        check_flags(dry_run=dry_run)
         return self.fetch_value(
             int,
             sql.RESCHEDULE,
             queue,
             ids_of(ids),
             self._filter(filter),
-            at,
+            moment(at, "at"),
             span(delay, "delay"),
             dry_run,
         )
@@ -138,6 +146,8 @@ class OperateMethods(Statements):
         >>> (client.dead_letter("orders", 41)).error
         'the bank does not answer'
         """
+        check_texts(queue=queue)
+        check_numbers(message_id=message_id)
         rows = self.fetch_records(DeadLetter, sql.DEAD_LETTER, queue, message_id)
         return rows[0] if rows else None
 
@@ -169,6 +179,8 @@ class OperateMethods(Statements):
         12
         """
         check_texts(queue=queue, to_queue=to_queue)
+        check_numbers(n=n, per_second=per_second)
+        check_flags(dry_run=dry_run)
         return self.fetch_value(
             int,
             sql.REPLAY,
@@ -203,6 +215,8 @@ class OperateMethods(Statements):
         12
         """
         check_texts(queue=queue)
+        check_numbers(n=n)
+        check_flags(dry_run=dry_run)
         return self.fetch_value(
             int, sql.DISCARD, queue, self._filter(filter), n, dry_run, self._filter(cause)
         )
@@ -217,6 +231,7 @@ class OperateMethods(Statements):
 
         >>> client.maintain()
         """
+        check_flags(until_done=until_done)
         try:
             with self._session() as conn:
                 conn.execute(sql.MAINTAIN, [until_done])

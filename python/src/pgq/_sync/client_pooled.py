@@ -22,6 +22,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from pgq._shared import sql
+from pgq._shared.arguments import check_numbers
 from pgq._shared.log import notice
 from pgq._shared.threads import Event, Lock
 from pgq._shared.transient import is_transient
@@ -293,6 +294,7 @@ class PooledClient(Client):
         >>> (client.wait(41, timeout="1m")).result
         {'sum': 12}
         """
+        check_numbers(message_id=message_id)
         seconds = duration(timeout, "timeout").total_seconds()
         deadline = time.monotonic() + seconds
         woken = Event()

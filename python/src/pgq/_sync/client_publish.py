@@ -170,6 +170,9 @@ class PublishMethods(Statements):
         >>> client.publish_many(Draft(topic="orders", payload=order) for order in orders)
         2500
         """
+        check_numbers(chunk=chunk)
+        if not isinstance(drafts, Iterable):
+            raise TypeError(f"publish_many takes several Drafts, not {drafts!r}")
         source = iter(drafts)
         common = trace.inject(None)
         count = 0
@@ -203,7 +206,10 @@ class PublishMethods(Statements):
         >>> client.reply(message, {"price": 70})
         43
         """
-        id = message if isinstance(message, int) else message.id
+        id = message if isinstance(message, int) else getattr(message, "id", message)
+        check_numbers(message=id)
+        check_texts(sender=sender)
+        check_headers(headers)
         payload, headers = self._payloads.prepared(None, payload, headers)
         return self.fetch_value(
             int, sql.REPLY, id, self._jsonb(payload), self._headers(headers), sender
@@ -287,6 +293,7 @@ class PublishMethods(Statements):
         >>> client.unschedule("nightly-report")
         True
         """
+        check_texts(name=name)
         return self.fetch_value(bool, sql.UNSCHEDULE, name)
 
     def pause_schedule(self, name: str) -> bool:
@@ -297,6 +304,7 @@ class PublishMethods(Statements):
         >>> client.pause_schedule("nightly-report")
         True
         """
+        check_texts(name=name)
         return self.fetch_value(bool, sql.PAUSE_SCHEDULE, name)
 
     def resume_schedule(self, name: str) -> bool:
@@ -307,6 +315,7 @@ class PublishMethods(Statements):
         >>> client.resume_schedule("nightly-report")
         True
         """
+        check_texts(name=name)
         return self.fetch_value(bool, sql.RESUME_SCHEDULE, name)
 
     def schedules(self) -> list[Schedule]:

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from psycopg.rows import scalar_row
 
 from pgq._shared import sql
-from pgq._shared.arguments import check_numbers, check_texts, names
+from pgq._shared.arguments import check_flags, check_numbers, check_texts, moment, names
 from pgq._sync.client_base import Statements
 from pgq.durations import Duration, span
 from pgq.filters import Filter
@@ -126,6 +126,8 @@ class QueueMethods(Statements):
         >>> client.drop_queue("orders", force=True)
         True
         """
+        check_texts(queue=queue)
+        check_flags(force=force)
         return self.fetch_value(bool, sql.DROP_QUEUE, queue, force)
 
     def pause(self, queue: str) -> bool:
@@ -136,6 +138,7 @@ class QueueMethods(Statements):
         >>> client.pause("orders")
         True
         """
+        check_texts(queue=queue)
         return self.fetch_value(bool, sql.PAUSE, queue)
 
     def resume(self, queue: str) -> bool:
@@ -146,6 +149,7 @@ class QueueMethods(Statements):
         >>> client.resume("orders")
         True
         """
+        check_texts(queue=queue)
         return self.fetch_value(bool, sql.RESUME, queue)
 
     def queue_names(self) -> list[str]:
@@ -164,6 +168,7 @@ class QueueMethods(Statements):
         >>> (client.queue_policy("orders"))["max_attempts"]
         3
         """
+        check_texts(queue=queue)
         rows = self.fetch_dicts(sql.QUEUE_POLICY, queue)
         return rows[0] if rows else None
 
@@ -173,7 +178,7 @@ class QueueMethods(Statements):
         pattern: str,
         filter: Filter = None,
         *,
-        since: datetime | None = None,
+        since: datetime | str | None = None,
         since_id: int | None = None,
     ) -> bool:
         """Subscribe a queue to a topic pattern; False if the subscription exists.
@@ -188,6 +193,8 @@ class QueueMethods(Statements):
         True
         """
         check_texts(queue=queue, pattern=pattern)
+        check_numbers(since_id=since_id)
+        since = moment(since, "since")
         wanted = self._filter(filter)
         return self.fetch_value(bool, sql.SUBSCRIBE, queue, pattern, wanted, since, since_id)
 
@@ -200,6 +207,7 @@ class QueueMethods(Statements):
         >>> client.unsubscribe("billing", "orders.*")
         True
         """
+        check_texts(queue=queue, pattern=pattern)
         return self.fetch_value(bool, sql.UNSUBSCRIBE, queue, pattern)
 
     def unsubscribe_all(self, queue: str) -> int:
@@ -210,6 +218,7 @@ class QueueMethods(Statements):
         >>> client.unsubscribe_all("billing")
         2
         """
+        check_texts(queue=queue)
         return self.fetch_value(int, sql.UNSUBSCRIBE_ALL, queue)
 
     def alter_subscription(self, queue: str, pattern: str, filter: Filter) -> None:
@@ -221,6 +230,7 @@ class QueueMethods(Statements):
 
         >>> client.alter_subscription("billing", "orders.*", F.amount > 100)
         """
+        check_texts(queue=queue, pattern=pattern)
         self.fetch_rows(sql.ALTER_SUBSCRIPTION, queue, pattern, self._filter(filter))
 
     def subscriptions(self, queue: str | None = None) -> list[Subscription]:
@@ -231,6 +241,7 @@ class QueueMethods(Statements):
         >>> [row.pattern for row in client.subscriptions("billing")]
         ['orders.*']
         """
+        check_texts(queue=queue)
         return self.fetch_records(Subscription, sql.SUBSCRIPTIONS, queue, queue)
 
 
@@ -246,6 +257,7 @@ def _values(queue: str, policy: QueuePolicy) -> list[Any]:
         raise TypeError(f"a queue has no option {', '.join(sorted(unknown))}")
     check_texts(queue=queue, **{name: given.get(name) for name in _TEXTS})
     check_numbers(**{name: given.get(name) for name in _NUMBERS})
+    check_flags(suggestions=given.get("suggestions"), fair=given.get("fair"))
     given["lane_keys"] = names(policy.get("lane_keys"), "lane_keys")
     for name in _DURATIONS:
         given[name] = span(given.get(name), name)  # type: ignore[arg-type]

@@ -94,7 +94,7 @@ class Transport:
     ...     transport.publish("orders", {"amount": 12})
     """
 
-    def __init__(self, config: TransportConfig | None = None, **options: Any) -> None:
+    def __init__(self, config: TransportConfig | str | None = None, **options: Any) -> None:
         self.config = TransportConfig.of(config, **options)
         self.client = PooledClient(
             self.config.database_url, pool_size=self.config.connection_pool_size

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Self
 
+from pgq._shared.arguments import check_flags, check_functions, check_numbers
 from pgq.durations import Duration, set_durations, span
 from pgq.filters import Filter, document
 from pgq.message import Message
+from pgq.payloads.typed import check_type
 
 __all__ = ["ConsumerConfig", "Reject", "Retry"]
 
@@ -62,6 +64,10 @@ class ConsumerConfig:
     def __post_init__(self) -> None:
         set_durations(self, *_SPANS, "ack_delay", "grace")
         document(self.filter)  # raises if it cannot be a filter
+        check_functions(where=self.where)
+        check_type(self.payload_type, "payload_type")
+        check_numbers(batch_size=self.batch_size, concurrency=self.concurrency)
+        check_flags(notifications=self.notifications, maintain=self.maintain, drain=self.drain)
         if self.batch_size is not None and not 1 <= self.batch_size <= 1_000_000:
             raise ValueError(f"batch_size must be between 1 and 1000000, not {self.batch_size}")
         if not 1 <= self.concurrency <= 1000:
@@ -77,6 +83,8 @@ class ConsumerConfig:
     @classmethod
     def of(cls, config: Self | None, **options: Any) -> Self:
         """Return the configuration with some options changed."""
+        if config is not None and not isinstance(config, cls):
+            raise TypeError(f"config is a {cls.__name__}, not {config!r}")
         return replace(config, **options) if config is not None else cls(**options)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pgq.errors import PayloadError
 from pgq.message import Draft, Message
-from pgq.payloads.typed import is_typed, payload_as, plain_of
+from pgq.payloads.typed import check_type, is_typed, payload_as, plain_of
 
 __all__ = [
     "HEADER",
@@ -96,6 +96,8 @@ class Payloads:
     serializer: str | None = None
 
     def __post_init__(self) -> None:
+        for topic, kind in self.types.items():
+            check_type(kind, f"the type of {topic}")
         if self.serializer is not None:
             _find(self.serializer)
 
@@ -137,6 +139,8 @@ class Payloads:
 
     def prepared_draft(self, draft: Draft) -> Draft:
         """Return a message as it is stored."""
+        if not isinstance(draft, Draft):
+            raise TypeError(f"a message to be published is a Draft, not {draft!r}")
         payload, headers = self.prepared(draft.topic, draft.payload, draft.headers)
         if payload is draft.payload:
             return draft
@@ -168,6 +172,8 @@ def read(message: Message, payload_type: Any) -> Message:
 
 
 def _find(name: str) -> Serializer:
+    if not isinstance(name, str):
+        raise TypeError(f"a serializer is named by text, not {name!r}")
     found = _serializers.get(name)
     if found is None:
         names = ", ".join(sorted(_serializers)) or "none"

@@ -22,7 +22,7 @@ from uuid import UUID
 from pgq.encoding import dumps
 from pgq.errors import PayloadError
 
-__all__ = ["is_typed", "name_of_type", "payload_as", "plain_of"]
+__all__ = ["check_type", "is_typed", "name_of_type", "payload_as", "plain_of"]
 
 T = TypeVar("T")
 
@@ -48,6 +48,12 @@ def payload_as(kind: type[T] | Any, value: Any) -> T:
     except _Mismatch as error:
         raise PayloadError(f"the payload is no {name_of_type(kind)}: {error}") from None
     return made
+
+
+def check_type(kind: Any, what: str) -> None:
+    """Raise if this is a value where a type is needed."""
+    if is_typed(kind) or isinstance(kind, str | bytes | float | int | Mapping | list | tuple | set):
+        raise TypeError(f"{what} is a type, not {kind!r}")
 
 
 def is_typed(value: Any) -> bool:

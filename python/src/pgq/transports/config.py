@@ -6,10 +6,20 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Self
 
+from pgq._shared.arguments import check_flags, check_numbers, check_texts
 from pgq.durations import set_durations
 from pgq.options import QueuePolicy
 
 __all__ = ["TransportConfig"]
+
+_NUMBERS = (
+    *("connection_pool_size", "batch_size", "default_priority"),
+    *("max_processing_attempts", "retrieval_limit"),
+)
+_FLAGS = (
+    *("enable_batching", "enable_delayed_processing"),
+    *("dead_letter_queue_enabled", "enable_content_routing"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +54,9 @@ class TransportConfig:
     enable_content_routing: bool = True
 
     def __post_init__(self) -> None:
+        check_texts(database_url=self.database_url)
+        check_numbers(**{name: getattr(self, name) for name in _NUMBERS})
+        check_flags(**{name: getattr(self, name) for name in _FLAGS})
         set_durations(self, "batch_timeout")
         if self.batch_timeout <= timedelta(0):
             raise ValueError("batch_timeout must be longer than zero")
@@ -52,8 +65,12 @@ class TransportConfig:
                 raise ValueError(f"{name} must be at least 1")
 
     @classmethod
-    def of(cls, config: Self | None, **options: Any) -> Self:
-        """Return the configuration with some options changed."""
+    def of(cls, config: Self | str | None, **options: Any) -> Self:
+        """Return the configuration with some options changed; a text is the `database_url`."""
+        if isinstance(config, str):
+            return cls(database_url=config, **options)
+        if config is not None and not isinstance(config, cls):
+            raise TypeError(f"config is a {cls.__name__}, not {config!r}")
         return replace(config, **options) if config is not None else cls(**options)
 
     def policy(self) -> QueuePolicy:

@@ -19,7 +19,7 @@ import psycopg
 
 from pgq import matching
 from pgq._shared import sql
-from pgq._shared.arguments import Named, headers_of_each, how_many, items, lease_and_ids
+from pgq._shared.arguments import Named, headers_of_each, how_many, items, lease_and_ids, moment
 from pgq._shared.arguments import ids as ids_of
 from pgq._sync.batch import Batch
 from pgq._sync.client import Client
@@ -601,14 +601,14 @@ class MemoryClient(PooledClient):
         ids: Named = None,
         *,
         filter: Filter = None,
-        at: datetime | None = None,
+        at: datetime | str | None = None,
         delay: Duration | None = None,
         dry_run: bool = False,
     ) -> int:
         """Change the delivery time of waiting messages; return how many."""
         with self._mutex:
             now = self._clock()
-            due = at or now + (span(delay, "delay") or timedelta(0))
+            due = moment(at, "at") or now + (span(delay, "delay") or timedelta(0))
             chosen = [
                 entry
                 for entry in self._waiting(queue, ids, filter)
