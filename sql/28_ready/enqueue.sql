@@ -11,7 +11,7 @@ declare
     -- A message that was replayed after its expiry does not expire again.
     v_replayed timestamptz := (jsonb_path_query_array(
         coalesce(failures, '[]'), '$[*] ? (@.outcome == "replay").at') ->> -1)::timestamptz;
-    v_hashed text := substr(queue.lane_keys[pgq._hashed_key(queue.lane_keys)], 2);
+    v_hashed text;
     v_group record;
     v_count int := 0;
 begin
@@ -21,6 +21,12 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq._refuse_old_routing();
     end if;
+    -- The caller may have read the queue before its transaction had an id, and before the queue got
+    -- other lane keys: see pgq._mark_lanes.
+    perform pg_current_xact_id();
+    select q.lane_keys, q.lanes_full into queue.lane_keys, queue.lanes_full
+    from pgq.queue q where q.queue_id = queue.queue_id;
+    v_hashed := substr(queue.lane_keys[pgq._hashed_key(queue.lane_keys)], 2);
     for v_group in
         select m.priority,
                case when not revive and (v_replayed is null or m.expires_at > v_replayed) then

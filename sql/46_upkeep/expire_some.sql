@@ -9,7 +9,7 @@ as $$
 declare
     v_grouped boolean := exists (
         select from pgq.group_head h where h.queue_id = queue.queue_id);
-    v_most constant int := pgq._limit('upkeep_messages') / 20;
+    v_most constant int := pgq._limit('upkeep_messages') / 40;
     v_moved int;
 begin
     if first and not v_grouped
