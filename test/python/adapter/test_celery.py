@@ -7,10 +7,12 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ celery = pytest.importorskip("celery")
 kombu = pytest.importorskip("kombu")
 
 import pgq.celery  # noqa: E402, F401
-from pgq.celery.transport import topic_of  # noqa: E402
+from pgq.celery.transport import Channel, topic_of  # noqa: E402
 
 pytestmark = pytest.mark.unpooled("workers have connections of their own")
 
@@ -59,6 +61,11 @@ def note(n, directory, seconds=0.0):
     with open(os.path.join(directory, str(n) + ".done"), "a") as file:
         file.write("x")
     return n
+
+
+@app.task(acks_late=False)
+def early(directory):
+    return note(0, directory, 5.0)
 
 
 @app.task(bind=True, max_retries=3)
@@ -159,6 +166,85 @@ def test_every_task_runs_though_the_worker_is_killed(
         eventually(lambda: len(list(tmp_path.glob("*.done"))) == 8)
         held = "select ready + scheduled + leased from pgq.queue_stats where queue = 'celery'"
         eventually(lambda: db.execute(held).fetchone() == (0,))
+
+
+STATES = """
+select coalesce(string_agg(s.state, ' ' order by s.id), '') from pgq.message_state s
+join pgq.message m on m.id = s.id where m.headers ? 'task'
+"""
+
+
+def test_what_waits_for_a_worker_has_its_priority_and_time_and_is_purged(
+    app: Any, db: psycopg.Connection
+) -> None:
+    app.add.apply_async((1, 1), priority=9)
+    app.add.apply_async((1, 1), countdown=3600)
+    app.add.apply_async((1, 1), eta=datetime.now(UTC) + timedelta(days=1), priority=3)
+    found = db.execute("select headers->>'task', priority from pgq.message order by id").fetchall()
+    assert found == [("shop.add", 9), ("shop.add", 0), ("shop.add", 3)]
+    # A task that is not due is not given to a worker, so it fills no prefetch window.
+    assert db.execute(STATES).fetchone() == ("ready delayed delayed",)
+    assert app.app.control.purge() == 3
+    assert db.execute(STATES).fetchone() == ("",)
+
+
+def test_acks_revoked_tasks_and_lost_connections(
+    app: Any, tmp_path: Path, db: psycopg.Connection
+) -> None:
+    def state() -> str:
+        return str(db.execute(STATES).fetchall()[0][0])
+
+    with worker(tmp_path):
+        control = app.app.control
+        early = app.early.delay(str(tmp_path))
+        eventually((tmp_path / "0.started").exists)
+        assert state() == ""  # acknowledged before it runs
+        assert early.get(timeout=PATIENCE) == 0
+        late = app.note.delay(1, str(tmp_path), 5.0)
+        eventually((tmp_path / "1.started").exists)
+        assert state() == "leased"  # until it has run
+        revoked = app.add.apply_async((1, 1), countdown=2)
+        control.revoke(revoked.id)
+        eventually(lambda: revoked.id in str(control.inspect(timeout=2).revoked()))
+        assert late.get(timeout=PATIENCE) == 1
+        with pytest.raises(celery.exceptions.TaskRevokedError):
+            revoked.get(timeout=PATIENCE)
+        eventually(lambda: state() == "")
+        end_connections(db)
+        eventually(lambda: control.ping(timeout=2))
+        again = eventually(lambda: sent(app.add, 2, 3))
+        assert again.get(timeout=PATIENCE) == 5
+        control.shutdown()
+
+
+def end_connections(db: psycopg.Connection) -> None:
+    """End all connections of others, as a restart of the server does."""
+    db.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where pid <> pg_backend_pid() and datname = current_database()"
+    )
+
+
+def test_a_connection_that_cannot_drop_its_queues_leaves_no_threads(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> None:
+        raise psycopg.OperationalError("the server is gone")
+
+    monkeypatch.setattr(Channel, "_delete", fail)
+    before = set(threading.enumerate())
+    conn = kombu.Connection(url(dsn))
+    conn.Consumer(kombu.Queue("replies", auto_delete=True)).consume()
+    conn.release()
+    eventually(lambda: set(threading.enumerate()) <= before)
+
+
+def sent(task: Any, *args: Any) -> Any:
+    """Send a task; None if the connection is lost."""
+    try:
+        return task.delay(*args)
+    except (kombu.exceptions.OperationalError, psycopg.OperationalError):
+        return None
 
 
 def test_priorities_purge_and_size(dsn: str) -> None:

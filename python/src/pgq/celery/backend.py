@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,14 +61,18 @@ class Backend(KeyValueStoreBackend):
     def __init__(self, *args: Any, url: str | None = None, **kwargs: Any) -> None:
         super().__init__(*args, url=url, **kwargs)
         self._pool: ConnectionPool[Any] | None = None
+        self._process = 0
 
     def _run(self, statement: Any, *parameters: Any) -> list[Any]:
-        if self._pool is None:
+        if self._pool is None or self._process != os.getpid():  # a forked process opens its own
+            self._process = os.getpid()
             self._pool = ConnectionPool(
                 dsn(self.url or ""),
                 min_size=1,
                 max_size=4,
                 open=True,
+                # A server that was restarted loses no result.
+                check=ConnectionPool.check_connection,
                 kwargs={"autocommit": True, "fallback_application_name": "pgq results"},
                 name="pgq-results",
             )
@@ -79,9 +84,9 @@ class Backend(KeyValueStoreBackend):
                 cursor = conn.execute(statement, parameters)
             return cursor.fetchall() if cursor.description else []
 
-    def on_after_fork(self) -> None:
-        """Drop the connections of the parent process."""
-        self._pool = None
+    def exception_safe_to_retry(self, exc: BaseException) -> bool:
+        """Return whether `result_backend_always_retry` tries again."""
+        return isinstance(exc, psycopg.OperationalError)
 
     def get(self, key: Any) -> bytes | None:
         """Return a value."""

@@ -315,11 +315,13 @@ class Transport(virtual.Transport):
 
     def close_connection(self, connection: Any) -> None:
         """Close all channels and the client."""
-        super().close_connection(connection)
-        self._over.set()
-        client, self._pgq = self._pgq, None
-        if client is not None:
-            client.close()
+        try:
+            super().close_connection(connection)
+        finally:
+            self._over.set()
+            client, self._pgq = self._pgq, None
+            if client is not None:
+                client.close()
 
     def listen(self, queue: str) -> None:
         """Listen for notifications of a queue."""
