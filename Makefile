@@ -35,6 +35,7 @@ else
 pgq_venv := .venv
 pgq_py := $(pgq_venv)/bin/python
 pgq_run := $(pgq_py) test/run.py
+pgq_least := 11
 
 .PHONY: help
 help: ## list the targets
@@ -119,6 +120,11 @@ test-airflow: .venv-airflow/airflow.stamp build ## the trigger in Airflow itself
 	@.venv-airflow/bin/python -m pytest -q -c test/pytest.ini --rootdir test -p no:pgq \
 	    test/python/adapter/test_airflow.py test/python/adapter/test_airflow_installed.py
 
+.PHONY: test-django
+test-django: .venv-django/django.stamp build ## the tasks of Django 6, which needs Python 3.12
+	@.venv-django/bin/python -m pytest -q -c test/pytest.ini --rootdir test \
+	    test/python/adapter/test_django.py
+
 .PHONY: installcheck
 installcheck: $(pgq_venv)/test.stamp ## pgTAP on the server that the PG* variables name
 	@$(pgq_run) sql --running --only '$(ONLY)'
@@ -167,14 +173,15 @@ wheel: $(pgq_venv)/test.stamp build ## the Python package, with the extension in
 .PHONY: locks
 locks: ## lock the Python packages anew (needs uv)
 	@for name in python/requirements-demo test/requirements-test test/requirements-spark \
-	    test/requirements-airflow; do \
-	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	    test/requirements-airflow test/requirements-django; do \
+	    case $$name in *django) least=3.12;; *) least=3.11;; esac; \
+	    uv pip compile --quiet --universal --python-version $$least --generate-hashes --no-header \
 	        --no-annotate $$name.in -o $$name.txt || exit 1; \
 	done
 
 .PHONY: clean
 clean: ## remove what make has made, except what is committed
-	rm -rf $(pgq_venv) .venv-airflow .cache dist
+	rm -rf $(pgq_venv) .venv-airflow .venv-django .cache dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # A virtual environment with locked packages, by uv if it is there, else by venv and pip. They are
@@ -183,15 +190,15 @@ clean: ## remove what make has made, except what is committed
 define pgq_packages
 @set -e; \
 if command -v uv >/dev/null 2>&1; then \
-    test -x $(pgq_py) || uv venv --quiet --python '>=3.11' $(pgq_venv); \
+    test -x $(pgq_py) || uv venv --quiet --python '>=3.$(pgq_least)' $(pgq_venv); \
     uv pip install --quiet --python $(pgq_py) --no-deps --require-hashes -r $<; \
 else \
     if ! test -x $(pgq_py); then \
         for python in python3 python3.14 python3.13 python3.12 python3.11 none; do \
-            if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+            if $$python -c 'import sys; sys.exit(sys.version_info < (3, $(pgq_least)))' 2>/dev/null; \
             then break; fi; \
         done; \
-        if test $$python = none; then echo 'pgq needs Python 3.11 or newer, or uv' >&2; exit 1; fi; \
+        if test $$python = none; then echo 'needed: Python 3.$(pgq_least) or newer, or uv' >&2; exit 1; fi; \
         $$python -m venv $(pgq_venv) || { rm -rf $(pgq_venv); exit 1; }; \
     fi; \
     $(pgq_py) -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r $<; \
@@ -210,6 +217,11 @@ $(pgq_venv)/spark.stamp: test/requirements-spark.txt
 .venv-airflow/airflow.stamp: pgq_venv := .venv-airflow
 .venv-airflow/airflow.stamp: pgq_py := .venv-airflow/bin/python
 .venv-airflow/airflow.stamp: test/requirements-airflow.txt
+	$(pgq_packages)
+.venv-django/django.stamp: pgq_venv := .venv-django
+.venv-django/django.stamp: pgq_py := .venv-django/bin/python
+.venv-django/django.stamp: pgq_least := 12
+.venv-django/django.stamp: test/requirements-django.txt
 	$(pgq_packages)
 
 endif
