@@ -11713,24 +11713,6 @@ comment on function pgq.bury(bigint, bigint[], text, jsonb, pgq.caller) is
     'QU003 if the lease does not hold them.';
 $pgq_script$;
     execute $pgq_script$
--- sql/49_lease/check_read.sql
-
--- Raises an error if fewer messages of a lease were read than it holds. Otherwise the caller could
--- acknowledge messages that it never got.
-create or replace function pgq._check_read(lease_id bigint, read int) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if read < (select sum(l.size) from pgq.lease l where l.lease_id = _check_read.lease_id) then
-        perform pgq._refuse_missing(lease_id);
-    end if;
-end
-$$;
-comment on function pgq._check_read(bigint, int) is
-    'Raises an error if messages of a lease were not found.';
-$pgq_script$;
-    execute $pgq_script$
 -- sql/49_lease/extend.sql
 
 -- Extends a lease: it lasts from now for the given time, or for the lease duration of the queue.
@@ -12186,7 +12168,6 @@ declare
     v_leased int;
     v_busy int;
     v_shard int;
-    v_full timestamptz;
     v_tokens int := 0;
     v_room int[];
     v_sums int[];
@@ -12194,12 +12175,12 @@ declare
 begin
     v_budget.shards := '{}';
     for v_round in 1 .. 4 loop
-        -- The first round locks one shard, the second other shards that have something left, as
-        -- far as that is known; later rounds wait.
+        -- The first round locks one shard that nobody has locked, the second other shards that
+        -- have something left, as far as that is known; later rounds wait.
         v_busy := null;
         v_sums := array[case when v_budget.permits is not null then
                             pgq._set_size(v_budget.permits) end, v_tokens];
-        for i in 0 .. case when v_round = 1 then 0 else v_count - 1 end loop
+        for i in 0 .. v_count - 1 loop
             v_shard := (v_start + i) % v_count;
             continue when v_shard = any (v_budget.shards);
             if v_round > 1 then
@@ -12213,6 +12194,7 @@ begin
             for update skip locked;
             if found then
                 v_budget.shards := v_budget.shards || v_shard;
+                exit when v_round = 1;
                 v_sums := array[v_sums[1] + v_room[1], v_sums[2] + v_room[2]];
                 exit when least(v_sums[1], v_sums[2]) >= n;
             else
@@ -12235,20 +12217,21 @@ begin
         v_budget.full_at := '{}';
         v_budget.tokens := '{}';
         v_tokens := 0;
-        foreach v_shard in array v_budget.shards loop
+        for i in 1 .. cardinality(v_budget.shards) loop
+            v_shard := v_budget.shards[i];
             if limits.max_leased is not null then
                 v_budget.permits := v_budget.permits
                     + (pgq._shard_permits(limits, v_count, v_shard) - v_used);
             end if;
             if limits.step is not null then
-                select f.full_at into v_full from pgq.flow f
-                where f.queue_id = _budget.queue_id and f.lane = pgq._shard_lane(v_shard)
-                order by f.full_at desc limit 1;
-                v_budget.full_at := v_budget.full_at || v_full;
-                v_budget.tokens := v_budget.tokens || pgq._tokens(
-                    v_full, limits.step * v_count, pgq._shard_burst(v_burst, v_count, v_shard),
-                    now);
-                v_tokens := v_tokens + v_budget.tokens[cardinality(v_budget.tokens)];
+                v_budget.full_at[i] := (
+                    select f.full_at from pgq.flow f
+                    where f.queue_id = _budget.queue_id and f.lane = pgq._shard_lane(v_shard)
+                    order by f.full_at desc limit 1);
+                v_budget.tokens[i] := pgq._tokens(
+                    v_budget.full_at[i], limits.step * v_count,
+                    pgq._shard_burst(v_burst, v_count, v_shard), now);
+                v_tokens := v_tokens + v_budget.tokens[i];
             end if;
         end loop;
         if limits.max_leased is not null then
@@ -12438,7 +12421,9 @@ begin
                 order by m.priority desc, m.attempt > 1 desc, m.id;
         end if;
         get diagnostics v_count = row_count;
-        perform pgq._check_read(v_taken.lease_id, v_count);
+        if v_count < v_taken.size then
+            perform pgq._refuse_missing(v_taken.lease_id);
+        end if;
     end if;
 end
 $$;
@@ -12858,7 +12843,8 @@ comment on function pgq._any_matches(pgq.filter, int8multirange, int, timestampt
 -- The next lanes that have something to claim and are not known to be at their limits, in the order
 -- of their turns: from the one after the last turn, and around. Each with its first row, or with
 -- the first that holds a match, if there is a filter to be tested. Locks the lanes if they have
--- limits: full_at is then 1970, and null for lanes that others have locked or that are new.
+-- limits, and passes over lanes that others have locked: full_at is then 1970, or null for a new
+-- lane, which has no row to lock yet.
 create or replace function pgq._lane_heads(
     queue pgq.queue, claim pgq._claim, limits pgq.queue_limit, kept int[], first bigint, turn int,
     filter pgq.filter default null, low pgq._low default null
@@ -12871,46 +12857,48 @@ declare
     v_locked boolean := num_nonnulls(limits.lane_max_leased, limits.lane_step) > 0;
 begin
     return array(
-        select row(n.lane_id, n.lane, n.place, n.size, n.suspect, k.full_at, null)::pgq._head
+        select row(c.lane_id, c.lane, h.place, h.size, h.suspect, k.full_at, null)::pgq._head
         from (
-            select c.lane_id, c.lane, h.place, h.size, h.suspect
-            from (
-                (select l.lane_id, pgq._lane_flow(l.label) as lane from pgq.lane l
-                 where l.queue_id = queue.queue_id and l.lane_id > turn order by l.lane_id)
-                union all
-                (select l.lane_id, pgq._lane_flow(l.label) from pgq.lane l
-                 where l.queue_id = queue.queue_id and l.lane_id <= turn order by l.lane_id)
-            ) c
-            cross join lateral (
-                select r.ctid as place, r.size, r.suspect from pgq.ready r
-                where r.lane_id = c.lane_id
-                  and (r.expires_at is null or r.expires_at > claim.claimed_at)
-                  and (filter.path is null
-                       or r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
-                       -- Not rows that the filter has tested: see pgq._cursor_get.
-                       and (low.rank is null or r.rank >= low.rank or r.xid = low.own
-                            or not pg_visible_in_snapshot(r.xid, low.seen))
-                       and pgq._any_matches(filter, r.ids, r.attempt + 1, claim.claimed_at))
-                order by r.rank limit 1
-            ) h
-            where (kept is null or c.lane_id = any (kept))
-              and (limits.lane_max_leased is null or (
-                  select coalesce(sum(l.size), 0) from pgq.lease l
-                  where l.queue_id = queue.queue_id and l.flow = c.lane
-                    and l.lease_id >= coalesce(first, 0)) < limits.lane_max_leased)
-              and (limits.lane_step is null or coalesce(pgq._tokens((
-                  select f.full_at from pgq.flow f
-                  where f.queue_id = queue.queue_id and f.lane = c.lane
-                  order by f.full_at desc limit 1), limits.lane_step, v_burst, claim.claimed_at), 1)
-                  > 0)
-            -- As many lanes as give n messages in equal parts.
-            limit ceil(claim.n::float8 / greatest(1, claim.n / pgq._limit('turns')))::int
-        ) n
+            (select l.lane_id, pgq._lane_flow(l.label) as lane from pgq.lane l
+             where l.queue_id = queue.queue_id and l.lane_id > turn order by l.lane_id)
+            union all
+            (select l.lane_id, pgq._lane_flow(l.label) from pgq.lane l
+             where l.queue_id = queue.queue_id and l.lane_id <= turn order by l.lane_id)
+        ) c
+        cross join lateral (
+            select r.ctid as place, r.size, r.suspect from pgq.ready r
+            where r.lane_id = c.lane_id
+              and (r.expires_at is null or r.expires_at > claim.claimed_at)
+              and (filter.path is null
+                   or r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
+                   -- Not what the filter has tested: see pgq._cursor_get.
+                   and (low.rank is null or r.rank >= low.rank or r.xid = low.own
+                        or not pg_visible_in_snapshot(r.xid, low.seen))
+                   and pgq._any_matches(filter, r.ids, r.attempt + 1, claim.claimed_at))
+            order by r.rank limit 1
+        ) h
         left join lateral (
             select f.full_at from pgq.flow f
-            where v_locked and f.queue_id = queue.queue_id and f.lane = n.lane
+            where v_locked and f.queue_id = queue.queue_id and f.lane = c.lane
               and f.full_at = 'epoch'
-            for update skip locked) k on true);
+            for update skip locked
+        ) k on true
+        where (kept is null or c.lane_id = any (kept))
+          and (limits.lane_max_leased is null or (
+              select coalesce(sum(l.size), 0) from pgq.lease l
+              where l.queue_id = queue.queue_id and l.flow = c.lane
+                and l.lease_id >= coalesce(first, 0)) < limits.lane_max_leased)
+          and (limits.lane_step is null or coalesce(pgq._tokens((
+              select f.full_at from pgq.flow f
+              where f.queue_id = queue.queue_id and f.lane = c.lane
+              order by f.full_at desc limit 1), limits.lane_step, v_burst, claim.claimed_at), 1)
+              > 0)
+          -- A lane that another claim has locked is passed over; a new one has no row to lock.
+          and (not v_locked or k.full_at is not null or not exists (
+              select from pgq.flow f
+              where f.queue_id = queue.queue_id and f.lane = c.lane and f.full_at = 'epoch'))
+        -- As many lanes as give n messages in equal parts.
+        limit ceil(claim.n::float8 / greatest(1, claim.n / pgq._limit('turns')))::int);
 end
 $$;
 comment on function pgq._lane_heads(
@@ -12921,7 +12909,7 @@ $pgq_script$;
 -- sql/50_claim/lane_quotas.sql
 
 -- How many messages a claim takes from each of these lanes: equal parts of n, or what the limits of
--- the lane allow. Lanes with limits that _lane_heads could not lock are left out, except new ones.
+-- the lane allow. New lanes with limits are locked here.
 -- Suspects are delivered alone, so a lane that begins with them is taken alone or not now.
 create or replace function pgq._lane_quotas(
     queue_id int, claim pgq._claim, limits pgq.queue_limit, first bigint, heads pgq._head[]
@@ -13387,6 +13375,41 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_limited.sql
 
+-- Takes up to n messages of a queue from its head: mostly a part of the row there.
+create or replace function pgq._take_first(queue pgq.queue, claim pgq._claim, low pgq._low)
+returns pgq._taken
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_head pgq._queue_head;
+    v_part pgq._fast_lease;
+begin
+    if low.tick is distinct from pgq._low_tick(claim.claimed_at) then
+        v_head := pgq._find_head(queue, low, claim.claimed_at);
+        low := v_head.low;
+    end if;
+    -- A long lease needs a token that no other lease has: see _lease_token.
+    if low.size > claim.n and claim.key is null
+       and claim.until < claim.claimed_at + interval '10 min'
+    then
+        claim.lease_id := pgq._lease_second(claim.until) + nextval('pgq.lease_id');
+        v_part := pgq._take_part(queue, low, claim.n, claim.lease_id, claim.claimed_at, claim.until,
+                                 claim.flow, claim.permits);
+        if v_part.size > 0 then
+            return row(claim.lease_id, v_part.size, null)::pgq._taken;
+        end if;
+        v_head := null;
+    end if;
+    if v_head is null then
+        v_head := pgq._find_head(queue, low, claim.claimed_at);
+    end if;
+    return pgq._take_head(claim, v_head);
+end
+$$;
+comment on function pgq._take_first(pgq.queue, pgq._claim, pgq._low) is
+    'Takes messages from the head of a queue.';
+
 -- Takes up to n messages of a queue that has limits, or whose lanes take turns.
 --
 -- The budget of the claim is what the limits of the whole queue allow (_budget). No more than that
@@ -13404,17 +13427,17 @@ declare
     v_budget pgq._budget;
     v_left int;
     v_spent int;
+    v_lanes boolean;  -- lanes have limits
     v_turns boolean;
     v_taken pgq._taken := row(null, 0, null)::pgq._taken;
 begin
     select l.* into v_limit from pgq.queue_limit l where l.queue_id = queue.queue_id;
-    v_turns := coalesce(v_limit.fair, false)
-        or num_nonnulls(v_limit.lane_max_leased, v_limit.lane_step) > 0;
+    v_lanes := num_nonnulls(v_limit.lane_max_leased, v_limit.lane_step) > 0;
+    v_turns := v_lanes or coalesce(v_limit.fair, false);
     claim.flow := case when v_limit.lane_max_leased is not null then 1
                        when v_limit.max_leased is not null then 0 end;
-    if num_nonnulls(v_limit.max_leased, v_limit.step, v_limit.lane_max_leased,
-                    v_limit.lane_step) > 0
-       and current_setting('transaction_isolation') <> 'read committed'
+    if current_setting('transaction_isolation') <> 'read committed'
+       and (v_lanes or num_nonnulls(v_limit.max_leased, v_limit.step) > 0)
     then
         raise exception 'queue "%" has limits: claim it under READ COMMITTED', queue.name
             using errcode = 'object_not_in_prerequisite_state',
@@ -13422,10 +13445,10 @@ begin
     end if;
     if num_nonnulls(v_limit.max_leased, v_limit.step) > 0 then
         v_budget := pgq._budget(queue.queue_id, v_limit, claim.n, low.lease, claim.claimed_at);
-        if v_limit is distinct from (
+        if v_budget.n < 1 or v_limit is distinct from (
             select l from pgq.queue_limit l where l.queue_id = queue.queue_id)
         then
-            return v_taken;  -- the limits have changed: alter_queue wakes sleeping consumers
+            return v_taken;  -- if the limits have changed, alter_queue wakes sleeping consumers
         end if;
         -- The lease begins now, after the end of all leases that were counted as ended.
         v_now := pgq.now();
@@ -13435,21 +13458,15 @@ begin
         if v_budget.permits is not null then
             claim.permits := pgq._first_ids(v_budget.permits, v_budget.n);
         end if;
-        if claim.n < 1 then
-            return v_taken;
-        end if;
     end if;
     if v_turns then
         v_taken := pgq._take_turns(queue, claim, filter, v_limit, low);
     elsif filter is null then
-        v_taken := pgq._take_head(
-            claim, pgq._find_head(queue, low, claim.claimed_at));
+        v_taken := pgq._take_first(queue, claim, low);
     else
         v_taken := pgq._take_matching(queue, claim, filter);
     end if;
-    if num_nonnulls(v_limit.max_leased, v_limit.step, v_limit.lane_max_leased,
-                    v_limit.lane_step) > 0
-    then
+    if v_lanes or v_budget.n > 0 then
         v_taken.missed := null;  -- a claim that has locked a shard or a lane must not wait
     end if;
     if v_taken.size > 0 then
@@ -13607,7 +13624,8 @@ $pgq_script$;
 -- may be late rows before it. By this path a claim of 10 out of a row of 100 costs half as many
 -- instructions.
 create or replace function pgq._take_part(
-    queue pgq.queue, low pgq._low, n int, lease_id bigint, now timestamptz, until timestamptz
+    queue pgq.queue, low pgq._low, n int, lease_id bigint, now timestamptz, until timestamptz,
+    flow int default null, permits int8multirange default null
 ) returns pgq._fast_lease
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -13642,10 +13660,10 @@ begin
     )
     insert into pgq.lease as l (
         lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
-        client, key, failures, ids)
+        client, key, failures, ids, flow, permits)
     select _take_part.lease_id, now, _take_part.until, queue.queue_id, 0, t.attempt + 1, n,
            t.grouped, queue.journal = 'all', nullif(current_setting('application_name'), ''),
-           inet_client_addr(), null, t.failures, t.took
+           inet_client_addr(), null, t.failures, t.took, _take_part.flow, _take_part.permits
     from taken t
     returning l.size, l.attempt, l.ids into v_lease;
     -- A claim that has skipped the row meanwhile may have gone to sleep.
@@ -13656,7 +13674,7 @@ begin
 end
 $$;
 comment on function pgq._take_part(
-    pgq.queue, pgq._low, int, bigint, timestamptz, timestamptz) is
+    pgq.queue, pgq._low, int, bigint, timestamptz, timestamptz, int, int8multirange) is
     'Takes the first messages of the row at the head.';
 $pgq_script$;
     execute $pgq_script$
@@ -13991,6 +14009,92 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_turns.sql
 
+-- Fast path: the first row of each lane holds all that the lane is to give. One statement takes it
+-- out and puts the rests back. Returns how many messages each lane gave: none if its row is locked.
+-- By this path a claim of 10 from two lanes costs a fifth fewer instructions.
+create or replace function pgq._take_firsts(claim pgq._claim, heads pgq._head[]) returns int[]
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_row record;
+    v_sizes int[] := array_fill(0, array[cardinality(heads)]);
+    v_class bigint;
+    v_lease pgq.lease;
+    v_leases pgq.lease[] := '{}';
+    v_last int := 0;
+begin
+    for v_row in
+        with taken as (
+            delete from pgq.ready r
+            using (
+                select h.i, h.lane, h.quota, f.place
+                from unnest(heads) with ordinality
+                    h (lane_id, lane, place, size, suspect, full_at, quota, i)
+                cross join lateral (
+                    select t.ctid as place from pgq.ready t
+                    where t.lane_id = h.lane_id and not t.suspect
+                      and (t.expires_at is null or t.expires_at > claim.claimed_at)
+                    order by t.rank limit 1 for update skip locked) f
+                offset 0
+            ) p
+            where r.ctid = p.place
+            returning r.*, p.i, p.lane, least(r.size, p.quota) as count,
+                      pgq._first_ids(r.ids, p.quota) as took
+        ), rest as (
+            insert into pgq.ready (queue_id, lane_id, rank, attempt, size, xid, expires_at, grouped,
+                                   suspect, hash, unmatched_by, failures, ids)
+            select t.queue_id, t.lane_id,
+                   pgq._rank_of(pgq._rank_class(t.rank), lower(t.ids - t.took)), t.attempt,
+                   t.size - t.count, pg_current_xact_id(), t.expires_at, t.grouped, t.suspect,
+                   t.hash, t.unmatched_by, t.failures, t.ids - t.took
+            from taken t
+            where t.size > t.count
+        )
+        select t.i, t.count, pgq._rank_class(t.rank) as class, t.attempt, t.failures, t.grouped,
+               t.took, t.lane
+        from taken t
+    loop
+        v_sizes[v_row.i] := v_row.count;
+        -- One lease row for all that are alike, unless lanes are counted.
+        if v_last > 0 and claim.flow is distinct from 1 and v_row.class = v_class
+           and v_row.attempt = v_lease.attempt and v_row.grouped = v_lease.grouped
+           and v_row.failures is not distinct from v_lease.failures
+        then
+            v_lease.size := v_lease.size + v_row.count;
+            v_lease.ids := v_lease.ids + v_row.took;
+        else
+            v_last := v_last + 1;
+            v_class := v_row.class;
+            v_lease.attempt := v_row.attempt;
+            v_lease.size := v_row.count;
+            v_lease.grouped := v_row.grouped;
+            v_lease.failures := v_row.failures;
+            v_lease.ids := v_row.took;
+            v_lease.flow := case when claim.flow = 1 then v_row.lane else claim.flow end;
+        end if;
+        v_leases[v_last] := v_lease;
+    end loop;
+    for i in 1 .. v_last loop
+        v_lease := v_leases[i];
+        if claim.permits is not null then
+            v_lease.permits := pgq._first_ids(claim.permits, v_lease.size);
+            claim.permits := claim.permits - v_lease.permits;
+        end if;
+        insert into pgq.lease (lease_id, claimed_at, until, queue_id, part, attempt, size, grouped,
+                               journal, holder, client, key, failures, ids, flow, permits)
+        values (claim.lease_id, claim.claimed_at, claim.until, claim.queue_id,
+                case when v_last > 1 then i else 0 end, v_lease.attempt + 1, v_lease.size,
+                v_lease.grouped, claim.journal, nullif(current_setting('application_name'), ''),
+                inet_client_addr(), claim.key, v_lease.failures, v_lease.ids, v_lease.flow,
+                v_lease.permits);
+    end loop;
+    return v_sizes;
+end
+$$;
+comment on function pgq._take_firsts(pgq._claim, pgq._head[]) is
+    'Takes messages out of the first rows of lanes.';
+
 -- Takes up to n messages from the lanes whose turn it is: from a few of them, about as many from
 -- each, no more than the limits of a lane leave. The next claim of the session begins behind the
 -- last of these lanes, so that each lane has its turn however much the others hold. A session keeps
@@ -14012,6 +14116,8 @@ declare
     v_own xid8 := pg_current_xact_id_if_assigned();
     v_heads pgq._head[];
     v_all pgq._head[];
+    v_fast boolean := claim.n <= 1000;
+    v_sizes int[] := '{}';
     v_size int := 0;
     v_now timestamptz;
     v_rows record;
@@ -14039,30 +14145,41 @@ begin
         queue, claim, limits, v_lanes.kept, low.lease, v_turn, v_test, v_low);
     v_heads := pgq._lane_quotas(queue.queue_id, claim, limits, low.lease, v_all);
     if v_heads <> '{}' then
-        v_rows := pgq._lane_rows(claim, v_heads, v_test, v_test.path is null);
-        v_size := coalesce(v_rows.size, 0);
-    end if;
-    if v_size > 0 then
-        for i in 1 .. case when limits.lane_step is null then 0 else cardinality(v_heads) end
-        loop
-            continue when v_rows.sizes[i] < 1;
-            perform pgq._spend(
-                queue.queue_id, (v_heads[i]).lane, (v_heads[i]).full_at, limits.lane_step,
-                v_rows.sizes[i], claim.claimed_at);
+        for i in 1 .. cardinality(v_heads) loop
+            v_fast := v_fast and v_test.path is null and (v_heads[i]).size >= (v_heads[i]).quota
+                and not (v_heads[i]).suspect;
         end loop;
-        if claim.permits is not null and v_size < claim.n then
-            claim.permits := pgq._first_ids(claim.permits, v_size);
-        end if;
-        claim.n := v_size;
         v_now := pgq.now();  -- after the end of all leases that were counted as ended
         claim.until := claim.until + (v_now - claim.claimed_at);
         claim.claimed_at := v_now;
-        claim.lease_id := pgq._lease_token(claim.until);
+        if v_fast then
+            claim.lease_id := pgq._lease_token(claim.until);
+            v_sizes := pgq._take_firsts(claim, v_heads);
+        else
+            v_rows := pgq._lane_rows(claim, v_heads, v_test, v_test.path is null);
+            if v_rows.size > 0 then
+                claim.lease_id := pgq._lease_token(claim.until);
+                claim.permits := pgq._first_ids(claim.permits, v_rows.size);
+                claim.n := v_rows.size;
+                v_sizes := v_rows.sizes;
+                perform pgq._take_rows(claim, v_rows.places, v_rows.sets);
+            end if;
+        end if;
+        for i in 1 .. cardinality(v_sizes) loop
+            continue when v_sizes[i] < 1;
+            v_size := v_size + v_sizes[i];
+            if limits.lane_step is not null then
+                perform pgq._spend(
+                    queue.queue_id, (v_heads[i]).lane, (v_heads[i]).full_at, limits.lane_step,
+                    v_sizes[i], claim.claimed_at);
+            end if;
+        end loop;
+    end if;
+    if v_size > 0 then
         v_turn := (v_heads[cardinality(v_heads)]).lane_id;
         perform set_config(v_setting, v_turn::text, false);
-        v_rows := pgq._take_rows(claim, v_rows.places, v_rows.sets);
         v_taken.lease_id := claim.lease_id;
-        v_taken.size := v_rows.size;
+        v_taken.size := v_size;
     elsif queue.unlaned_rows then
         return pgq._take_unlaned(claim, limits, low, v_filter);
     elsif v_all = '{}' and v_test.filter_id is not null

@@ -19,7 +19,6 @@ declare
     v_leased int;
     v_busy int;
     v_shard int;
-    v_full timestamptz;
     v_tokens int := 0;
     v_room int[];
     v_sums int[];
@@ -27,12 +26,12 @@ declare
 begin
     v_budget.shards := '{}';
     for v_round in 1 .. 4 loop
-        -- The first round locks one shard, the second other shards that have something left, as
-        -- far as that is known; later rounds wait.
+        -- The first round locks one shard that nobody has locked, the second other shards that
+        -- have something left, as far as that is known; later rounds wait.
         v_busy := null;
         v_sums := array[case when v_budget.permits is not null then
                             pgq._set_size(v_budget.permits) end, v_tokens];
-        for i in 0 .. case when v_round = 1 then 0 else v_count - 1 end loop
+        for i in 0 .. v_count - 1 loop
             v_shard := (v_start + i) % v_count;
             continue when v_shard = any (v_budget.shards);
             if v_round > 1 then
@@ -46,6 +45,7 @@ begin
             for update skip locked;
             if found then
                 v_budget.shards := v_budget.shards || v_shard;
+                exit when v_round = 1;
                 v_sums := array[v_sums[1] + v_room[1], v_sums[2] + v_room[2]];
                 exit when least(v_sums[1], v_sums[2]) >= n;
             else
@@ -68,20 +68,21 @@ begin
         v_budget.full_at := '{}';
         v_budget.tokens := '{}';
         v_tokens := 0;
-        foreach v_shard in array v_budget.shards loop
+        for i in 1 .. cardinality(v_budget.shards) loop
+            v_shard := v_budget.shards[i];
             if limits.max_leased is not null then
                 v_budget.permits := v_budget.permits
                     + (pgq._shard_permits(limits, v_count, v_shard) - v_used);
             end if;
             if limits.step is not null then
-                select f.full_at into v_full from pgq.flow f
-                where f.queue_id = _budget.queue_id and f.lane = pgq._shard_lane(v_shard)
-                order by f.full_at desc limit 1;
-                v_budget.full_at := v_budget.full_at || v_full;
-                v_budget.tokens := v_budget.tokens || pgq._tokens(
-                    v_full, limits.step * v_count, pgq._shard_burst(v_burst, v_count, v_shard),
-                    now);
-                v_tokens := v_tokens + v_budget.tokens[cardinality(v_budget.tokens)];
+                v_budget.full_at[i] := (
+                    select f.full_at from pgq.flow f
+                    where f.queue_id = _budget.queue_id and f.lane = pgq._shard_lane(v_shard)
+                    order by f.full_at desc limit 1);
+                v_budget.tokens[i] := pgq._tokens(
+                    v_budget.full_at[i], limits.step * v_count,
+                    pgq._shard_burst(v_burst, v_count, v_shard), now);
+                v_tokens := v_tokens + v_budget.tokens[i];
             end if;
         end loop;
         if limits.max_leased is not null then

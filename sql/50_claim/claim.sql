@@ -92,7 +92,9 @@ begin
                 order by m.priority desc, m.attempt > 1 desc, m.id;
         end if;
         get diagnostics v_count = row_count;
-        perform pgq._check_read(v_taken.lease_id, v_count);
+        if v_count < v_taken.size then
+            perform pgq._refuse_missing(v_taken.lease_id);
+        end if;
     end if;
 end
 $$;

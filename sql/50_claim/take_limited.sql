@@ -1,3 +1,38 @@
+-- Takes up to n messages of a queue from its head: mostly a part of the row there.
+create or replace function pgq._take_first(queue pgq.queue, claim pgq._claim, low pgq._low)
+returns pgq._taken
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_head pgq._queue_head;
+    v_part pgq._fast_lease;
+begin
+    if low.tick is distinct from pgq._low_tick(claim.claimed_at) then
+        v_head := pgq._find_head(queue, low, claim.claimed_at);
+        low := v_head.low;
+    end if;
+    -- A long lease needs a token that no other lease has: see _lease_token.
+    if low.size > claim.n and claim.key is null
+       and claim.until < claim.claimed_at + interval '10 min'
+    then
+        claim.lease_id := pgq._lease_second(claim.until) + nextval('pgq.lease_id');
+        v_part := pgq._take_part(queue, low, claim.n, claim.lease_id, claim.claimed_at, claim.until,
+                                 claim.flow, claim.permits);
+        if v_part.size > 0 then
+            return row(claim.lease_id, v_part.size, null)::pgq._taken;
+        end if;
+        v_head := null;
+    end if;
+    if v_head is null then
+        v_head := pgq._find_head(queue, low, claim.claimed_at);
+    end if;
+    return pgq._take_head(claim, v_head);
+end
+$$;
+comment on function pgq._take_first(pgq.queue, pgq._claim, pgq._low) is
+    'Takes messages from the head of a queue.';
+
 -- Takes up to n messages of a queue that has limits, or whose lanes take turns.
 --
 -- The budget of the claim is what the limits of the whole queue allow (_budget). No more than that
@@ -15,17 +50,17 @@ declare
     v_budget pgq._budget;
     v_left int;
     v_spent int;
+    v_lanes boolean;  -- lanes have limits
     v_turns boolean;
     v_taken pgq._taken := row(null, 0, null)::pgq._taken;
 begin
     select l.* into v_limit from pgq.queue_limit l where l.queue_id = queue.queue_id;
-    v_turns := coalesce(v_limit.fair, false)
-        or num_nonnulls(v_limit.lane_max_leased, v_limit.lane_step) > 0;
+    v_lanes := num_nonnulls(v_limit.lane_max_leased, v_limit.lane_step) > 0;
+    v_turns := v_lanes or coalesce(v_limit.fair, false);
     claim.flow := case when v_limit.lane_max_leased is not null then 1
                        when v_limit.max_leased is not null then 0 end;
-    if num_nonnulls(v_limit.max_leased, v_limit.step, v_limit.lane_max_leased,
-                    v_limit.lane_step) > 0
-       and current_setting('transaction_isolation') <> 'read committed'
+    if current_setting('transaction_isolation') <> 'read committed'
+       and (v_lanes or num_nonnulls(v_limit.max_leased, v_limit.step) > 0)
     then
         raise exception 'queue "%" has limits: claim it under READ COMMITTED', queue.name
             using errcode = 'object_not_in_prerequisite_state',
@@ -33,10 +68,10 @@ begin
     end if;
     if num_nonnulls(v_limit.max_leased, v_limit.step) > 0 then
         v_budget := pgq._budget(queue.queue_id, v_limit, claim.n, low.lease, claim.claimed_at);
-        if v_limit is distinct from (
+        if v_budget.n < 1 or v_limit is distinct from (
             select l from pgq.queue_limit l where l.queue_id = queue.queue_id)
         then
-            return v_taken;  -- the limits have changed: alter_queue wakes sleeping consumers
+            return v_taken;  -- if the limits have changed, alter_queue wakes sleeping consumers
         end if;
         -- The lease begins now, after the end of all leases that were counted as ended.
         v_now := pgq.now();
@@ -46,21 +81,15 @@ begin
         if v_budget.permits is not null then
             claim.permits := pgq._first_ids(v_budget.permits, v_budget.n);
         end if;
-        if claim.n < 1 then
-            return v_taken;
-        end if;
     end if;
     if v_turns then
         v_taken := pgq._take_turns(queue, claim, filter, v_limit, low);
     elsif filter is null then
-        v_taken := pgq._take_head(
-            claim, pgq._find_head(queue, low, claim.claimed_at));
+        v_taken := pgq._take_first(queue, claim, low);
     else
         v_taken := pgq._take_matching(queue, claim, filter);
     end if;
-    if num_nonnulls(v_limit.max_leased, v_limit.step, v_limit.lane_max_leased,
-                    v_limit.lane_step) > 0
-    then
+    if v_lanes or v_budget.n > 0 then
         v_taken.missed := null;  -- a claim that has locked a shard or a lane must not wait
     end if;
     if v_taken.size > 0 then

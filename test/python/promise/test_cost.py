@@ -55,9 +55,10 @@ def test_the_statistics_of_an_empty_queue_do_not_read_what_others_have_ready(
     assert rows_read(db, "select from pgq.queue_stats") < 40_000
 
 
+@pytest.mark.parametrize("dedup", ["keep", "replace", "postpone"])
 @pytest.mark.parametrize("filtered", [False, True])
 def test_inserting_eight_times_as_much_does_not_cost_the_square(
-    db: psycopg.Connection, *, filtered: bool
+    db: psycopg.Connection, *, filtered: bool, dedup: str
 ) -> None:
     scheduled = Path(f"/proc/{db.info.backend_pid}/schedstat")
     if not scheduled.exists():
@@ -72,7 +73,7 @@ def test_inserting_eight_times_as_much_does_not_cost_the_square(
         )
         return int(scheduled.read_text().split()[0]) - before
 
-    db.execute("select pgq.create_queue('t')")
+    db.execute("select pgq.create_queue('t', dedup => %s)", [dedup])
     if filtered:
         db.execute("select pgq.subscribe('some', 't', '{\"type\": 1}')")
     cpu(100)
