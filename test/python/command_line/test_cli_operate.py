@@ -190,7 +190,7 @@ def test_peek_takes_nothing(
     assert pgq_run("peek", "orders", '{"type": "none"}').err == "nothing is ready\n"
     rows = pgq_run("peek", "orders", "--state", "scheduled", "--json").rows
     assert [row["id"] for row in rows] == [fourth]
-    assert "lease_until" in pgq_run("peek", "orders", "--state", "scheduled").out
+    assert "due_at" in pgq_run("peek", "orders", "--state", "scheduled").out
     assert pgq_run("peek", "orders", "--state", "dead").err == "nothing is dead\n"
     assert pgq_run("peek", "nowhere").code == 1
     assert states(db) == {"ready": 3, "delayed": 1}

@@ -332,3 +332,21 @@ def test_nothing_is_guessed_for_nonsense(pgq_run: Command) -> None:
     said = pgq_run("xyzzy")
     assert said.code == 2
     assert said.err.endswith("All commands: pgq --help\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        (["cancel", "orders", "--ids", "3"], "Did you mean --id?"),
+        (["purge", "orders", "--dryrun"], "Did you mean --dry-run?"),
+        (["cancel", "orders", "--filter={}"], "without a name: pgq cancel queue [filter]"),
+        (["dlq", "list", "--xyzzy"], "All options: pgq dlq list --help"),
+    ],
+)
+def test_an_option_that_may_be_meant_is_named(
+    pgq_run: Command, typed: list[str], hint: str
+) -> None:
+    said = pgq_run(*typed)
+    assert said.code == 2
+    assert said.err.startswith("pgq: no such option: pgq ")
+    assert said.err.endswith(f"{hint}\n")

@@ -98,9 +98,30 @@ _UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(choose from"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that suggests commands for an unknown one."""
+    """A parser that suggests commands and options for unknown ones."""
 
     commands: Mapping[str, Parser] | None = None
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse; a command refuses what it does not know, and suggests similar options."""
+        namespace, rest = super().parse_known_args(args, namespace)
+        if rest and self.commands is None:
+            self._refuse(rest[0].partition("=")[0])
+        return namespace, rest
+
+    def _refuse(self, word: str) -> NoReturn:
+        options = [name for action in self._actions for name in action.option_strings]
+        places = [action for action in self._actions if not action.option_strings]
+        near = difflib.get_close_matches(word, options, 1, 0.6)
+        hint = f"Did you mean {near[0]}?" if near else f"All options: {self.prog} --help"
+        if word in {f"--{action.dest}" for action in places}:
+            names = [f"[{a.dest}]" if a.nargs == "?" else a.dest for a in places]
+            hint = f"It is given without a name: {self.prog} {' '.join(names)}"
+        kind = "option" if word.startswith("-") else "argument"
+        complain(f"no such {kind}: {self.prog} {word}", hint)
+        raise SystemExit(USAGE)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit; for an unknown command, suggest similar ones."""

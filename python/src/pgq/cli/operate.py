@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pgq.cli._command import (
     USAGE,
@@ -22,8 +23,13 @@ from pgq.rows import Row
 __all__ = ["add"]
 
 _PEEKED = ("id", "topic", "priority", "published_at", "headers", "payload")
-# lease_until: when a scheduled message is due, a lease ends, or a dead letter died.
-_LISTED = ("id", "topic", "attempt", "lease_until", "headers", "payload")
+# What the column lease_until is in each state.
+_TIMES = {
+    "scheduled": "due_at",
+    "waiting": "due_at",
+    "leased": "lease_until",
+    "dead": "failed_at",
+}
 _STATES = ("ready", "scheduled", "leased", "waiting", "dead")
 
 
@@ -133,12 +139,17 @@ def _require_selection(options: Options, what: str, *given: object) -> None:
 def peek(options: Options, out: Output) -> None:
     """List messages."""
     with client(options) as database:
-        rows: Sequence[Row]
+        rows: Sequence[Mapping[str, Any] | Row]
+        columns: tuple[str, ...] = _PEEKED
         if options.state == "ready":
             rows = database.peek(options.queue, options.filter, options.n)
         else:
             rows = database.messages(options.queue, options.state, options.filter, options.n)
-    out.rows(rows, _PEEKED if options.state == "ready" else _LISTED)
+            time = _TIMES[options.state]
+            columns = ("id", "topic", "attempt", time, "headers", "payload")
+            if not out.as_json:
+                rows = [{**dict(row), time: row["lease_until"]} for row in rows]
+    out.rows(rows, columns)
     if not rows:
         say(f"nothing is {options.state}")
 
