@@ -30,9 +30,11 @@ begin
             ), hit as materialized (
                 select b.queue_id, b.binding_id, b.counted, n.id
                 from pgq.binding b
+                -- decompressed once for all messages: see pgq._find_filter
+                cross join lateral (select (array[b.path])[1] as path offset 0) f
                 cross join lateral (
                     select (c.m).id from message c
-                    where pgq._matches(b.path, b.scope, c.m, 1, now) offset 0) n
+                    where pgq._matches(f.path, b.scope, c.m, 1, now) offset 0) n
                 where b.binding_id = any (v_route.binding_ids)
                   and v_route.version = (select sum(s.version) from pgq.routing s)
                 union all
