@@ -1670,19 +1670,30 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     return array(
-        select jsonb_build_object('op', case o.name when 'equals-ignore-case' then 'ieq'
-                else o.name end, 'in', scope, 'path', path, 'value', a.alternative -> o.name)
+        select jsonb_build_object('op', case
+                when i.text is not null then 'ilike'
+                when o.name = 'equals-ignore-case' then 'ieq'
+                else o.name end, 'in', scope, 'path', path, 'value', case
+                when i.text is null then a.alternative -> o.name
+                else to_jsonb(case o.name when 'suffix' then '%' else '' end
+                    || regexp_replace(i.text, E'([\\\\%_])', E'\\\\\\1', 'g')
+                    || case o.name when 'prefix' then '%' else '' end) end)
         from jsonb_array_elements(list) with ordinality as a (alternative, position),
             lateral (select case
                 when a.alternative ? 'prefix' then 'prefix'
                 when a.alternative ? 'suffix' then 'suffix'
                 when a.alternative ? 'wildcard' then 'wildcard'
                 when a.alternative ? 'equals-ignore-case' then 'equals-ignore-case' end
-            ) as o (name)
+            ) as o (name),
+            lateral (select case when o.name in ('prefix', 'suffix')
+                    and jsonb_typeof(a.alternative -> o.name) = 'object'
+                    and (a.alternative -> o.name) - 'equals-ignore-case' = '{}'
+                    and jsonb_typeof(a.alternative -> o.name -> 'equals-ignore-case') = 'string'
+                then a.alternative -> o.name ->> 'equals-ignore-case' end) as i (text)
         where jsonb_typeof(a.alternative) = 'object'
             and a.alternative - o.name = '{}'
-            and jsonb_typeof(a.alternative -> o.name) = 'string'
-            and length(a.alternative ->> o.name) <= 1024
+            and (i.text is not null or jsonb_typeof(a.alternative -> o.name) = 'string')
+            and length(coalesce(i.text, a.alternative ->> o.name)) <= 500
             and (o.name <> 'wildcard' or a.alternative ->> o.name
                 ~ E'^[^*\\\\]*(?:\\*[^*\\\\]+){0,12}\\*?$')
         order by a.position);
@@ -1722,6 +1733,63 @@ $$;
 comment on function pgq._filter_copies(text) is
     'The length of a regular expression with its bounds expanded.';
 
+-- Does a regular expression begin at the start of a text, and never search?
+create or replace function pgq._filter_is_anchored(pattern text)
+returns boolean
+language sql immutable strict parallel safe
+return pattern operator(pg_catalog.~) E'^\\^[^|*+]*$'
+    and pattern operator(pg_catalog.!~) E'\\{\\d+,\\}';
+comment on function pgq._filter_is_anchored(text) is
+    'Whether a regular expression matches at the start of a text only, and has bounds.';
+
+-- How many characters of a regular expression may be one of several, with the copies that bounds
+-- make. Each of them can double the states that PostgreSQL builds for a text. That is not so if the
+-- match begins at the start of the text, or if there is one class and no other character is in it.
+-- Behind plain text that cannot overlap itself fewer matches are under way at once.
+create or replace function pgq._filter_wide(pattern text)
+returns int
+language plpgsql immutable strict parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_class constant text :=
+        E'\\\\[dwsDWS]|\\.|\\[\\^?\\]?(?:\\[:[a-z]+:\\]|[^]\\\\]|\\\\.)*\\]';
+    v_classes text[];
+    v_head constant text := substring(pattern from E'^(?:[[:alnum:] _:,/=@#-](?![?*+{]))*');
+    v_count numeric;
+    v_bound numeric;
+begin
+    if pgq._filter_is_anchored(pattern) then
+        return 0;
+    end if;
+    -- a class that is repeated without end is one state
+    select array_agg(distinct t.part[2]),
+        sum(case when t.part[3] ~ '^[*+]' then 0
+            else coalesce(nullif(t.part[5], ''), t.part[4], '1')::numeric end)
+    into v_classes, v_count
+    from regexp_matches(pattern,
+        format(E'(\\\\[^dwsDWS])|(%s)([*+]|\\{(\\d+)(?:,(\\d*))?\\})?', v_class), 'g') as t (part)
+    where t.part[2] is not null;
+    if v_classes is null or cardinality(v_classes) = 1 and regexp_replace(pattern,
+            format(E'(?:%s)|\\{[\\d,]*\\}|\\(\\?:|[()|*+?^$]', v_class), '', 'g')
+                !~ v_classes[1] then
+        return 0;
+    end if;
+    for v_bound in
+        select coalesce(nullif(m.part[2], ''), m.part[1])::numeric
+        from regexp_matches(pattern, E'\\)\\{(\\d+)(?:,(\\d*))?\\}', 'g') as m (part)
+    loop
+        v_count := v_count * greatest(v_bound, 1);
+    end loop;
+    if strpos(substr(v_head, 2), left(v_head, 1)) = 0 and pattern !~ E'\\|' then
+        v_count := ceil(v_count / (1 + length(v_head)));
+    end if;
+    return least(v_count, 1000)::int;
+end
+$$;
+comment on function pgq._filter_wide(text) is
+    'How many characters of a regular expression may be one of several.';
+
 -- Refuses a regular expression that PostgreSQL would take long to compile or to run.
 create or replace function pgq._filter_check_regex(pattern text, at text)
 returns void
@@ -1754,43 +1822,86 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/06_filter_headed.sql
 
--- The current item (@), a string, matches one of these patterns, which are sorted by the plain text
--- that they begin with. Patterns with similar beginnings share one regular expression, and
--- comparisons select the one to try: the time for a regular expression grows with its length, even
--- where the first character decides.
-create or replace function pgq._filter_headed(heads text[], regexes text[])
+-- The plain text that a pattern begins with; if it ignores case, the first letter
+-- or digit, in lower case.
+create or replace function pgq._filter_head(operator text, pattern text)
 returns text
+language sql immutable strict parallel safe
+return case
+    when operator in ('like', 'wildcard') then substring(pattern from E'^[^*%_\\\\]*')
+    when operator in ('ieq', 'ilike')
+        then coalesce(lower(substring(pattern from '^[0-9A-Za-z]') collate "C"), '')
+    else '' end;
+comment on function pgq._filter_head(text, text) is 'The plain text that a pattern begins with.';
+
+-- Where a new regular expression begins among patterns that are sorted by the plain text that they
+-- begin with. There are at most 16 groups: PostgreSQL keeps 32 compiled regular expressions.
+create or replace function pgq._filter_head_groups(heads text[])
+returns int[]
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_size constant int := greatest(cardinality(regexes) / 8, 64);
+    v_size constant int := greatest((cardinality(heads) + 15) / 16, 32);
     v_starts int[] := '{1}';
+    v_start int := 1;
     v_family text := heads[1];
-    v_regex text;
-    v_condition text;
 begin
     -- never split between a head and another that starts with it: a text may start with both
     for i in 2 .. cardinality(heads) loop
         if not starts_with(heads[i], v_family) then
             v_family := heads[i];
-            if i - v_starts[cardinality(v_starts)] >= v_size then
+            if i - v_start >= v_size then
+                v_start := i;
                 v_starts := v_starts || i;
             end if;
         end if;
     end loop;
+    return v_starts;
+end
+$$;
+comment on function pgq._filter_head_groups(text[]) is
+    'Where groups of patterns with a plain beginning start.';
+
+-- The current item (@), a string, matches one of these patterns, which are sorted by the plain text
+-- that they begin with. Patterns with similar beginnings share one regular expression, and
+-- comparisons select the one to try: the time for a regular expression grows with its length, even
+-- where the first character decides. Of patterns that ignore case the heads are first letters: each
+-- comparison is made with both cases.
+create or replace function pgq._filter_headed(heads text[], regexes text[], ignoring boolean)
+returns text
+language plpgsql immutable strict parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_starts constant int[] := pgq._filter_head_groups(heads);
+    v_regex text;
+    v_low text;
+    v_high text;
+    v_condition text;
+begin
     for i in 1 .. cardinality(v_starts) loop
         v_regex := array_to_string(
             regexes[v_starts[i]:coalesce(v_starts[i + 1] - 1, cardinality(regexes))], '|');
-        v_regex := format('@ like_regex %s flag "s"', to_json(v_regex));
-        v_condition := case when i = 1 then v_regex
-            else format('((@ >= %s && %s) || (@ < %1$s && %3$s))', to_json(heads[v_starts[i]]),
-                v_regex, v_condition) end;
+        v_regex := format('@ like_regex %s flag "%s"', to_json(v_regex),
+            case when ignoring then 'is' else 's' end);
+        if ignoring then
+            v_low := heads[v_starts[i]];
+            v_high := heads[v_starts[i + 1]];
+            v_condition := concat_ws(' || ', v_condition,
+                format('((@ >= "%s" && @ < "%s" || @ >= "%s" && @ < "%s") && %s)',
+                    v_low, coalesce(v_high, '{'), upper(v_low collate "C"),
+                    coalesce(upper(v_high collate "C"), '['), v_regex));
+        else
+            v_condition := case when i = 1 then v_regex
+                else format('((@ >= %s && %s) || (@ < %1$s && %3$s))', to_json(heads[v_starts[i]]),
+                    v_regex, v_condition) end;
+        end if;
     end loop;
     return v_condition;
 end
 $$;
-comment on function pgq._filter_headed(text[], text[]) is
+comment on function pgq._filter_headed(text[], text[], boolean) is
     'The jsonpath condition of a string matching one of many patterns with a plain beginning.';
 $pgq_script$;
     execute $pgq_script$
@@ -2254,7 +2365,7 @@ comment on function pgq._filter_membership(text, text[], jsonb, text) is
 -- How many nodes a list of values counts as: a few are compared one by one, many are searched.
 create or replace function pgq._filter_value_nodes("values" jsonb) returns int
 language sql immutable strict parallel safe
-return least(jsonb_array_length("values"), 8) + jsonb_array_length("values") / 10;
+return least(jsonb_array_length("values"), 8) + jsonb_array_length("values") / 20;
 comment on function pgq._filter_value_nodes(jsonb) is 'How many nodes a list of values counts as.';
 $pgq_script$;
     execute $pgq_script$
@@ -2388,68 +2499,106 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/28_filter_patterns.sql
 
--- How many nodes the patterns of one list count as because they search a text: patterns that can
--- begin anywhere, or continue anywhere after their plain beginning. PostgreSQL follows all of them
--- at once, except those whose beginnings exclude each other. So the largest sum counts of patterns
--- whose beginnings one text can have.
-create or replace function pgq._filter_searches(tests jsonb[], ignoring boolean)
+-- The tests of a list that need a regular expression, those that ignore case or the others: their
+-- length, the plain text that they begin with, at how many places they search, and how many of
+-- their characters may be one of several.
+create or replace function pgq._filter_regexes(
+    tests jsonb[], ignoring boolean, out length int, out head text, out steps int, out ones int)
+returns setof record
+language plpgsql immutable strict parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+        select case
+                when t.op in ('regex', 'iregex') then pgq._filter_copies(t.value)::int
+                when t.op = 'cidr' then 0  -- counted by itself
+                else length(t.value) end,
+            pgq._filter_head(t.op, t.value),
+            case
+                when t.op in ('suffix', 'substr') then 1
+                when t.op in ('regex', 'iregex') and pgq._filter_is_anchored(t.value) then 0
+                when t.op in ('regex', 'iregex') then 1 + regexp_count(t.value, '[?*+{|]')
+                when t.op = 'wildcard' then length(regexp_replace(
+                    t.value, E'\\\\.|[^*]|\\*+$', '', 'g'))
+                when t.op in ('like', 'ilike') then length(regexp_replace(
+                    t.value, E'\\\\.|[^%]|%+$', '', 'g'))
+                when t.op = 'topic' then regexp_count(t.value, '#[^#]')
+                else 0 end,
+            case
+                when t.op in ('like', 'ilike') then length(regexp_replace(
+                    t.value, E'\\\\.|[^_]', '', 'g'))
+                when t.op in ('regex', 'iregex') then pgq._filter_wide(t.value)
+                else 0 end
+        from (select u.test ->> 'op', u.test ->> 'value' from unnest(tests) as u (test))
+            as t (op, value)
+        where (t.op in ('ieq', 'ilike', 'iregex')) = ignoring
+            and pgq._filter_is_regex(t.op, t.value);
+end
+$$;
+comment on function pgq._filter_regexes(jsonb[], boolean) is
+    'The tests of a list that need a regular expression.';
+
+-- How many nodes the regular expressions of one list count as: those that ignore case, or the
+-- others. Measured: a node is about 0.16 us, one equality. A regular expression of s characters
+-- takes 1 us + s * 0.0065 us, more than that if it is long, and 0.06 us + s * 0.0006 us for each new
+-- state. An anchored pattern makes at most as many states as it has characters.
+--
+-- Patterns search that can begin anywhere, or continue anywhere after their plain beginning.
+-- PostgreSQL follows all of them at once, except those whose beginnings exclude each other. So the
+-- largest sum counts of patterns whose beginnings one text can have.
+create or replace function pgq._filter_regex_nodes(tests jsonb[], ignoring boolean)
 returns int
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_heads text[] := '{}';
-    v_weights int[] := '{}';
+    v_heads text[];
+    v_lengths int[];
+    v_weights int[];
+    v_longest int;
+    v_size int;  -- the characters of the largest regular expression: see pgq._filter_any_text
+    v_plain int;
+    v_starts int[];
+    v_stack int[] := '{}';
     v_sum int := 0;
     v_most int := 0;
-    v_last int := 0;
-    v_test record;
 begin
-    for v_test in
-        select s.head, 3 + 4 * s.steps + 14 * s.ones + s.length / 2 as weight
-        from (
-            select case when t.test ->> 'op' in ('regex', 'iregex')
-                    then pgq._filter_copies(t.test ->> 'value')::int
-                    else length(t.test ->> 'value') end,
-                case when t.test ->> 'op' in ('like', 'wildcard')
-                    then substring(t.test ->> 'value' from E'^[^*%_\\\\]*') else '' end,
-                case t.test ->> 'op'
-                    when 'suffix' then 1
-                    when 'substr' then 1
-                    when 'regex' then 1 + regexp_count(t.test ->> 'value', '[?*+{|]')
-                    when 'iregex' then 1 + regexp_count(t.test ->> 'value', '[?*+{|]')
-                    when 'wildcard' then length(regexp_replace(t.test ->> 'value',
-                        E'\\\\.|[^*]|\\*+$', '', 'g'))
-                    when 'like' then length(regexp_replace(t.test ->> 'value',
-                        E'\\\\.|[^%]|%+$', '', 'g'))
-                    when 'ilike' then length(regexp_replace(t.test ->> 'value',
-                        E'\\\\.|[^%]|%+$', '', 'g'))
-                    else 0 end,
-                case when t.test ->> 'op' in ('like', 'ilike') then length(regexp_replace(
-                    t.test ->> 'value', E'\\\\.|[^_]', '', 'g')) else 0 end
-            from unnest(tests) as t (test)
-            where pgq._filter_is_regex(t.test ->> 'op', t.test ->> 'value')
-                and (t.test ->> 'op' in ('ieq', 'ilike', 'iregex')) = ignoring
-        ) as s (length, head, steps, ones)
-        where s.steps > 0
-        order by convert_to(s.head, 'UTF8')
-    loop
-        while v_last > 0 and not starts_with(v_test.head, v_heads[v_last]) loop
-            v_sum := v_sum - v_weights[v_last];
-            v_last := v_last - 1;
+    select array_agg(r.head), array_agg(r.length), sum(r.length), max(r.length),
+        array_agg(case when r.steps = 0 then 0
+            else 3 + 3 * r.steps + 16 * r.ones + r.length / 2 end),
+        count(*) filter (where r.head = '')
+    into v_heads, v_lengths, v_size, v_longest, v_weights, v_plain
+    from (select * from pgq._filter_regexes(tests, ignoring) as t
+        order by convert_to(t.head, 'UTF8')) as r;
+    if v_heads is null then
+        return 0;
+    elsif cardinality(v_heads) - v_plain > 64 then
+        v_starts := pgq._filter_head_groups(v_heads[v_plain + 1:]);
+        v_size := coalesce((select sum(l) from unnest(v_lengths[:v_plain]) as l), 0);
+        for i in 1 .. cardinality(v_starts) loop
+            v_size := greatest(v_size, (select sum(l) from unnest(v_lengths[v_plain + v_starts[i]
+                :v_plain + coalesce(v_starts[i + 1] - 1, cardinality(v_heads))]) as l));
         end loop;
-        v_last := v_last + 1;
-        v_heads[v_last] := v_test.head;
-        v_weights[v_last] := v_test.weight;
-        v_sum := v_sum + v_test.weight;
+    end if;
+    for i in 1 .. cardinality(v_heads) loop
+        continue when v_weights[i] = 0;
+        while v_stack <> '{}' and not starts_with(v_heads[i], v_heads[v_stack[1]]) loop
+            v_sum := v_sum - v_weights[v_stack[1]];
+            v_stack := v_stack[2:];
+        end loop;
+        v_stack := i || v_stack;
+        v_sum := v_sum + v_weights[i];
         v_most := greatest(v_most, v_sum);
         exit when v_most > 1000;  -- too many in any case
     end loop;
-    return case when v_most > 0 then 13 + v_most else 0 end;
+    v_size := least(v_size, 10000);  -- too many in any case, and the square is an int
+    return 6 + v_size / 25 + v_size * v_size / 80000 + v_longest * (108 + v_size) / 280
+        + case when v_most > 0 then 7 + v_most else 0 end;
 end
 $$;
-comment on function pgq._filter_searches(jsonb[], boolean) is
-    'How many nodes patterns count as because they search a text.';
+comment on function pgq._filter_regex_nodes(jsonb[], boolean) is
+    'How many nodes the regular expressions of a list count as.';
 
 -- Text tests of one field as one tree that is true if any of them is: PostgreSQL caches 32 compiled
 -- regular expressions, so a list of patterns must not become as many. nodes: what they count as.
@@ -2463,24 +2612,17 @@ begin
         tree := 'false';
         return;
     end if;
-    -- Measured. A node is about 0.16 us: one equality. A pattern costs as much as 25 characters and
-    -- its own, which count 12 times if it ignores case; a network costs 1.2 us, of IPv6 3.5 us.
-    select (sum(25 + case
-            when not p.is_regex then 0
-            when t.test ->> 'op' = 'cidr' and t.test ->> 'value' ~ ':' then 11000
-            when t.test ->> 'op' = 'cidr' then 3750
-            when t.test ->> 'op' in ('ieq', 'ilike', 'iregex')
-                then 12 * length(t.test ->> 'value')
-            else length(t.test ->> 'value') end) / 500
-        + 6 * count(distinct t.test ->> 'op' in ('ieq', 'ilike', 'iregex'))
-            filter (where p.is_regex))::int
-        + pgq._filter_searches(tests, false) + pgq._filter_searches(tests, true),
+    -- Measured: a network costs 1.2 us, of IPv6 3.5 us.
+    select (sum(case
+            when t.test ->> 'op' <> 'cidr' then 11
+            when t.test ->> 'value' ~ ':' then 11011
+            else 3761 end) / 500)::int
+        + pgq._filter_regex_nodes(tests, false) + pgq._filter_regex_nodes(tests, true),
         case count(*) when 1 then tests[1]
             else (tests[1] - 'value') || jsonb_build_object('op', 'patterns', 'value',
                 jsonb_agg(jsonb_build_array(t.test -> 'op', t.test -> 'value'))) end
     into nodes, tree
-    from unnest(tests) as t (test),
-        pgq._filter_is_regex(t.test ->> 'op', t.test ->> 'value') as p (is_regex);
+    from unnest(tests) as t (test);
 end
 $$;
 comment on function pgq._filter_patterns(jsonb[]) is
@@ -2733,6 +2875,17 @@ begin
         nodes := pgq._filter_value_nodes(v_operands) - 1;
         return;
     end if;
+    if jsonb_array_length(v_operands) > 8 and not jsonb_path_exists(
+            v_operands, 'strict $[*] ? (@.type() != "string" || @ == "")') then
+        v_leaves := pgq._filter_parse_texts((
+            select jsonb_agg(jsonb_build_object(v_name, o.operand))
+            from jsonb_array_elements(v_operands) as o (operand)), scope, path);
+    end if;
+    if cardinality(v_leaves) < jsonb_array_length(v_operands) then
+        v_leaves := '{}';
+    else
+        v_operands := '[]';
+    end if;
     for v_part in select jsonb_array_elements(v_operands) loop
         if jsonb_typeof(v_part) <> 'string' then
             perform pgq._filter_error('the operand must be a string', at || '.' || v_name,
@@ -2848,7 +3001,7 @@ declare
     v_part record;
 begin
     perform pgq._filter_check_list(list, false, at);
-    nodes := case scope when 'headers' then 0 when 'msg' then 1 else 2 end;
+    nodes := case scope when 'headers' then 0 else 2 end;
     v_scalars := jsonb_path_query_array(list,
         'strict $[*] ? (@.type() != "array" && @.type() != "object")');
     if v_scalars <> '[]' then
@@ -2918,7 +3071,7 @@ declare
     v_name text := substr(operator, 2);
     v_time constant boolean := scope = 'msg' and path[1] in ('published_at', 'expires_at');
 begin
-    nodes := case when operator in ('$eq', '$in', '$exists', '$type', '$size') then 1 else 3 end;
+    nodes := case when operator in ('$eq', '$in', '$exists', '$type') then 1 else 3 end;
     if v_time and operator not in ('$eq', '$ne', '$in', '$nin', '$gt', '$gte', '$lt', '$lte',
             '$between', '$exists', '$isNull') then
         perform pgq._filter_error('timestamps cannot be tested with ' || left(operator, 64), at,
@@ -2931,7 +3084,7 @@ begin
                 tree := pgq._filter_range(scope, path,
                     jsonb_build_object('gte', operand, 'lte', operand), at);
             elsif v_type in ('array', 'object') and not v_time then
-                nodes := 3 + pgq._filter_check_structure(operand, at) / 10;
+                nodes := 4 * greatest(pgq._filter_check_structure(operand, at), 1) - 1;
                 tree := pgq._filter_node('eq', scope, path, operand);
             else
                 tree := pgq._filter_membership(scope, path, jsonb_build_array(operand), at);
@@ -2992,8 +3145,7 @@ begin
             tree := pgq._filter_node('type', scope, path, operand);
         when '$all' then
             perform pgq._filter_check_list(operand, false, at);
-            nodes := 3 * jsonb_array_length(operand)
-                + pgq._filter_check_structure(operand, at) / 10;
+            nodes := 3 * pgq._filter_check_structure(operand, at);
             tree := pgq._filter_node('all', scope, path, operand);
         when '$size' then
             if v_type <> 'number' or operand::numeric < 0
@@ -3003,7 +3155,7 @@ begin
             end if;
             tree := pgq._filter_node('size', scope, path, operand);
         when '$contains' then
-            nodes := 5 + pgq._filter_check_structure(operand, at) / 10;
+            nodes := 4 * greatest(pgq._filter_check_structure(operand, at), 1) + 1;
             if v_type = 'null' then
                 perform pgq._filter_error('$contains cannot look for null', at,
                     'Write {"key": null} or {"key": {"$isNull": true}}.');
@@ -3046,7 +3198,7 @@ begin
                 '$size $elemMatch $contains $mod.');
     end case;
     if scope = 'msg' then
-        nodes := nodes + 1;
+        nodes := nodes + 2;
     end if;
 end
 $$;
@@ -3595,7 +3747,7 @@ $pgq_script$;
 
 -- The current item (@), a string, passes any of these text tests: [[operator, pattern], ...].
 -- Prefixes and whole texts use a binary search; the others become one regular expression, two if
--- some ignore case, and up to eight more for many that begin with plain text.
+-- some ignore case, and up to 16 more of each kind for many that begin with plain text.
 create or replace function pgq._filter_any_text(tests jsonb)
 returns text
 language plpgsql immutable strict parallel safe
@@ -3608,7 +3760,8 @@ declare
     v_text text;
     v_conditions text[];
 begin
-    select array_agg(case when r.heads is not null then pgq._filter_headed(r.heads, r.regexes)
+    select array_agg(case when r.heads is not null then pgq._filter_headed(r.heads, r.regexes,
+            r.ignoring)
         else format('@ like_regex %s flag "%s"', to_json(array_to_string(r.regexes, '|')),
             case when r.ignoring then 'is' else 's' end) end)
     into v_conditions
@@ -3618,11 +3771,11 @@ begin
             array_agg(p.regex order by convert_to(p.head, 'UTF8'))
         from (
             select t.test ->> 0 in ('ieq', 'ilike'), h.head,
-                h.head <> '' and count(*) filter (where h.head <> '') over () > 64,
+                h.head <> '' and count(*) filter (where h.head <> '') over (
+                    partition by t.test ->> 0 in ('ieq', 'ilike')) > 64,
                 pgq._filter_pattern(t.test ->> 0, t.test ->> 1)
             from jsonb_array_elements(tests) as t (test),
-                lateral (select case when t.test ->> 0 in ('like', 'wildcard')
-                    then substring(t.test ->> 1 from E'^[^*%_\\\\]*') else '' end) as h (head)
+                pgq._filter_head(t.test ->> 0, t.test ->> 1) as h (head)
             where pgq._filter_is_regex(t.test ->> 0, t.test ->> 1)
         ) as p (ignoring, head, headed, regex)
         group by p.ignoring, p.headed order by p.ignoring, p.headed
@@ -4008,9 +4161,9 @@ begin
         b.nodes
     into v_tree, v_nodes
     from pgq._filter_parse_block(filter, null, '{}', '$', 1) as b;
-    if v_nodes > 128 then
+    if v_nodes > 100 then
         perform pgq._filter_error('the filter has too many nodes', '$',
-            'A filter has at most 128 nodes. A comparison with a value is one; other tests count '
+            'A filter has at most 100 nodes. A comparison with a value is one; other tests count '
             'more, and patterns that begin anywhere in a text most: see the limits in filter.md.');
     end if;
     return v_tree;

@@ -1,38 +1,81 @@
--- The current item (@), a string, matches one of these patterns, which are sorted by the plain text
--- that they begin with. Patterns with similar beginnings share one regular expression, and
--- comparisons select the one to try: the time for a regular expression grows with its length, even
--- where the first character decides.
-create or replace function pgq._filter_headed(heads text[], regexes text[])
+-- The plain text that a pattern begins with; if it ignores case, the first letter
+-- or digit, in lower case.
+create or replace function pgq._filter_head(operator text, pattern text)
 returns text
+language sql immutable strict parallel safe
+return case
+    when operator in ('like', 'wildcard') then substring(pattern from E'^[^*%_\\\\]*')
+    when operator in ('ieq', 'ilike')
+        then coalesce(lower(substring(pattern from '^[0-9A-Za-z]') collate "C"), '')
+    else '' end;
+comment on function pgq._filter_head(text, text) is 'The plain text that a pattern begins with.';
+
+-- Where a new regular expression begins among patterns that are sorted by the plain text that they
+-- begin with. There are at most 16 groups: PostgreSQL keeps 32 compiled regular expressions.
+create or replace function pgq._filter_head_groups(heads text[])
+returns int[]
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_size constant int := greatest(cardinality(regexes) / 8, 64);
+    v_size constant int := greatest((cardinality(heads) + 15) / 16, 32);
     v_starts int[] := '{1}';
+    v_start int := 1;
     v_family text := heads[1];
-    v_regex text;
-    v_condition text;
 begin
     -- never split between a head and another that starts with it: a text may start with both
     for i in 2 .. cardinality(heads) loop
         if not starts_with(heads[i], v_family) then
             v_family := heads[i];
-            if i - v_starts[cardinality(v_starts)] >= v_size then
+            if i - v_start >= v_size then
+                v_start := i;
                 v_starts := v_starts || i;
             end if;
         end if;
     end loop;
+    return v_starts;
+end
+$$;
+comment on function pgq._filter_head_groups(text[]) is
+    'Where groups of patterns with a plain beginning start.';
+
+-- The current item (@), a string, matches one of these patterns, which are sorted by the plain text
+-- that they begin with. Patterns with similar beginnings share one regular expression, and
+-- comparisons select the one to try: the time for a regular expression grows with its length, even
+-- where the first character decides. Of patterns that ignore case the heads are first letters: each
+-- comparison is made with both cases.
+create or replace function pgq._filter_headed(heads text[], regexes text[], ignoring boolean)
+returns text
+language plpgsql immutable strict parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_starts constant int[] := pgq._filter_head_groups(heads);
+    v_regex text;
+    v_low text;
+    v_high text;
+    v_condition text;
+begin
     for i in 1 .. cardinality(v_starts) loop
         v_regex := array_to_string(
             regexes[v_starts[i]:coalesce(v_starts[i + 1] - 1, cardinality(regexes))], '|');
-        v_regex := format('@ like_regex %s flag "s"', to_json(v_regex));
-        v_condition := case when i = 1 then v_regex
-            else format('((@ >= %s && %s) || (@ < %1$s && %3$s))', to_json(heads[v_starts[i]]),
-                v_regex, v_condition) end;
+        v_regex := format('@ like_regex %s flag "%s"', to_json(v_regex),
+            case when ignoring then 'is' else 's' end);
+        if ignoring then
+            v_low := heads[v_starts[i]];
+            v_high := heads[v_starts[i + 1]];
+            v_condition := concat_ws(' || ', v_condition,
+                format('((@ >= "%s" && @ < "%s" || @ >= "%s" && @ < "%s") && %s)',
+                    v_low, coalesce(v_high, '{'), upper(v_low collate "C"),
+                    coalesce(upper(v_high collate "C"), '['), v_regex));
+        else
+            v_condition := case when i = 1 then v_regex
+                else format('((@ >= %s && %s) || (@ < %1$s && %3$s))', to_json(heads[v_starts[i]]),
+                    v_regex, v_condition) end;
+        end if;
     end loop;
     return v_condition;
 end
 $$;
-comment on function pgq._filter_headed(text[], text[]) is
+comment on function pgq._filter_headed(text[], text[], boolean) is
     'The jsonpath condition of a string matching one of many patterns with a plain beginning.';

@@ -34,5 +34,5 @@ comment on function pgq._filter_membership(text, text[], jsonb, text) is
 -- How many nodes a list of values counts as: a few are compared one by one, many are searched.
 create or replace function pgq._filter_value_nodes("values" jsonb) returns int
 language sql immutable strict parallel safe
-return least(jsonb_array_length("values"), 8) + jsonb_array_length("values") / 10;
+return least(jsonb_array_length("values"), 8) + jsonb_array_length("values") / 20;
 comment on function pgq._filter_value_nodes(jsonb) is 'How many nodes a list of values counts as.';

@@ -1,65 +1,103 @@
--- How many nodes the patterns of one list count as because they search a text: patterns that can
--- begin anywhere, or continue anywhere after their plain beginning. PostgreSQL follows all of them
--- at once, except those whose beginnings exclude each other. So the largest sum counts of patterns
--- whose beginnings one text can have.
-create or replace function pgq._filter_searches(tests jsonb[], ignoring boolean)
+-- The tests of a list that need a regular expression, those that ignore case or the others: their
+-- length, the plain text that they begin with, at how many places they search, and how many of
+-- their characters may be one of several.
+create or replace function pgq._filter_regexes(
+    tests jsonb[], ignoring boolean, out length int, out head text, out steps int, out ones int)
+returns setof record
+language plpgsql immutable strict parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+        select case
+                when t.op in ('regex', 'iregex') then pgq._filter_copies(t.value)::int
+                when t.op = 'cidr' then 0  -- counted by itself
+                else length(t.value) end,
+            pgq._filter_head(t.op, t.value),
+            case
+                when t.op in ('suffix', 'substr') then 1
+                when t.op in ('regex', 'iregex') and pgq._filter_is_anchored(t.value) then 0
+                when t.op in ('regex', 'iregex') then 1 + regexp_count(t.value, '[?*+{|]')
+                when t.op = 'wildcard' then length(regexp_replace(
+                    t.value, E'\\\\.|[^*]|\\*+$', '', 'g'))
+                when t.op in ('like', 'ilike') then length(regexp_replace(
+                    t.value, E'\\\\.|[^%]|%+$', '', 'g'))
+                when t.op = 'topic' then regexp_count(t.value, '#[^#]')
+                else 0 end,
+            case
+                when t.op in ('like', 'ilike') then length(regexp_replace(
+                    t.value, E'\\\\.|[^_]', '', 'g'))
+                when t.op in ('regex', 'iregex') then pgq._filter_wide(t.value)
+                else 0 end
+        from (select u.test ->> 'op', u.test ->> 'value' from unnest(tests) as u (test))
+            as t (op, value)
+        where (t.op in ('ieq', 'ilike', 'iregex')) = ignoring
+            and pgq._filter_is_regex(t.op, t.value);
+end
+$$;
+comment on function pgq._filter_regexes(jsonb[], boolean) is
+    'The tests of a list that need a regular expression.';
+
+-- How many nodes the regular expressions of one list count as: those that ignore case, or the
+-- others. Measured: a node is about 0.16 us, one equality. A regular expression of s characters
+-- takes 1 us + s * 0.0065 us, more than that if it is long, and 0.06 us + s * 0.0006 us for each new
+-- state. An anchored pattern makes at most as many states as it has characters.
+--
+-- Patterns search that can begin anywhere, or continue anywhere after their plain beginning.
+-- PostgreSQL follows all of them at once, except those whose beginnings exclude each other. So the
+-- largest sum counts of patterns whose beginnings one text can have.
+create or replace function pgq._filter_regex_nodes(tests jsonb[], ignoring boolean)
 returns int
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_heads text[] := '{}';
-    v_weights int[] := '{}';
+    v_heads text[];
+    v_lengths int[];
+    v_weights int[];
+    v_longest int;
+    v_size int;  -- the characters of the largest regular expression: see pgq._filter_any_text
+    v_plain int;
+    v_starts int[];
+    v_stack int[] := '{}';
     v_sum int := 0;
     v_most int := 0;
-    v_last int := 0;
-    v_test record;
 begin
-    for v_test in
-        select s.head, 3 + 4 * s.steps + 14 * s.ones + s.length / 2 as weight
-        from (
-            select case when t.test ->> 'op' in ('regex', 'iregex')
-                    then pgq._filter_copies(t.test ->> 'value')::int
-                    else length(t.test ->> 'value') end,
-                case when t.test ->> 'op' in ('like', 'wildcard')
-                    then substring(t.test ->> 'value' from E'^[^*%_\\\\]*') else '' end,
-                case t.test ->> 'op'
-                    when 'suffix' then 1
-                    when 'substr' then 1
-                    when 'regex' then 1 + regexp_count(t.test ->> 'value', '[?*+{|]')
-                    when 'iregex' then 1 + regexp_count(t.test ->> 'value', '[?*+{|]')
-                    when 'wildcard' then length(regexp_replace(t.test ->> 'value',
-                        E'\\\\.|[^*]|\\*+$', '', 'g'))
-                    when 'like' then length(regexp_replace(t.test ->> 'value',
-                        E'\\\\.|[^%]|%+$', '', 'g'))
-                    when 'ilike' then length(regexp_replace(t.test ->> 'value',
-                        E'\\\\.|[^%]|%+$', '', 'g'))
-                    else 0 end,
-                case when t.test ->> 'op' in ('like', 'ilike') then length(regexp_replace(
-                    t.test ->> 'value', E'\\\\.|[^_]', '', 'g')) else 0 end
-            from unnest(tests) as t (test)
-            where pgq._filter_is_regex(t.test ->> 'op', t.test ->> 'value')
-                and (t.test ->> 'op' in ('ieq', 'ilike', 'iregex')) = ignoring
-        ) as s (length, head, steps, ones)
-        where s.steps > 0
-        order by convert_to(s.head, 'UTF8')
-    loop
-        while v_last > 0 and not starts_with(v_test.head, v_heads[v_last]) loop
-            v_sum := v_sum - v_weights[v_last];
-            v_last := v_last - 1;
+    select array_agg(r.head), array_agg(r.length), sum(r.length), max(r.length),
+        array_agg(case when r.steps = 0 then 0
+            else 3 + 3 * r.steps + 16 * r.ones + r.length / 2 end),
+        count(*) filter (where r.head = '')
+    into v_heads, v_lengths, v_size, v_longest, v_weights, v_plain
+    from (select * from pgq._filter_regexes(tests, ignoring) as t
+        order by convert_to(t.head, 'UTF8')) as r;
+    if v_heads is null then
+        return 0;
+    elsif cardinality(v_heads) - v_plain > 64 then
+        v_starts := pgq._filter_head_groups(v_heads[v_plain + 1:]);
+        v_size := coalesce((select sum(l) from unnest(v_lengths[:v_plain]) as l), 0);
+        for i in 1 .. cardinality(v_starts) loop
+            v_size := greatest(v_size, (select sum(l) from unnest(v_lengths[v_plain + v_starts[i]
+                :v_plain + coalesce(v_starts[i + 1] - 1, cardinality(v_heads))]) as l));
         end loop;
-        v_last := v_last + 1;
-        v_heads[v_last] := v_test.head;
-        v_weights[v_last] := v_test.weight;
-        v_sum := v_sum + v_test.weight;
+    end if;
+    for i in 1 .. cardinality(v_heads) loop
+        continue when v_weights[i] = 0;
+        while v_stack <> '{}' and not starts_with(v_heads[i], v_heads[v_stack[1]]) loop
+            v_sum := v_sum - v_weights[v_stack[1]];
+            v_stack := v_stack[2:];
+        end loop;
+        v_stack := i || v_stack;
+        v_sum := v_sum + v_weights[i];
         v_most := greatest(v_most, v_sum);
         exit when v_most > 1000;  -- too many in any case
     end loop;
-    return case when v_most > 0 then 13 + v_most else 0 end;
+    v_size := least(v_size, 10000);  -- too many in any case, and the square is an int
+    return 6 + v_size / 25 + v_size * v_size / 80000 + v_longest * (108 + v_size) / 280
+        + case when v_most > 0 then 7 + v_most else 0 end;
 end
 $$;
-comment on function pgq._filter_searches(jsonb[], boolean) is
-    'How many nodes patterns count as because they search a text.';
+comment on function pgq._filter_regex_nodes(jsonb[], boolean) is
+    'How many nodes the regular expressions of a list count as.';
 
 -- Text tests of one field as one tree that is true if any of them is: PostgreSQL caches 32 compiled
 -- regular expressions, so a list of patterns must not become as many. nodes: what they count as.
@@ -73,24 +111,17 @@ begin
         tree := 'false';
         return;
     end if;
-    -- Measured. A node is about 0.16 us: one equality. A pattern costs as much as 25 characters and
-    -- its own, which count 12 times if it ignores case; a network costs 1.2 us, of IPv6 3.5 us.
-    select (sum(25 + case
-            when not p.is_regex then 0
-            when t.test ->> 'op' = 'cidr' and t.test ->> 'value' ~ ':' then 11000
-            when t.test ->> 'op' = 'cidr' then 3750
-            when t.test ->> 'op' in ('ieq', 'ilike', 'iregex')
-                then 12 * length(t.test ->> 'value')
-            else length(t.test ->> 'value') end) / 500
-        + 6 * count(distinct t.test ->> 'op' in ('ieq', 'ilike', 'iregex'))
-            filter (where p.is_regex))::int
-        + pgq._filter_searches(tests, false) + pgq._filter_searches(tests, true),
+    -- Measured: a network costs 1.2 us, of IPv6 3.5 us.
+    select (sum(case
+            when t.test ->> 'op' <> 'cidr' then 11
+            when t.test ->> 'value' ~ ':' then 11011
+            else 3761 end) / 500)::int
+        + pgq._filter_regex_nodes(tests, false) + pgq._filter_regex_nodes(tests, true),
         case count(*) when 1 then tests[1]
             else (tests[1] - 'value') || jsonb_build_object('op', 'patterns', 'value',
                 jsonb_agg(jsonb_build_array(t.test -> 'op', t.test -> 'value'))) end
     into nodes, tree
-    from unnest(tests) as t (test),
-        pgq._filter_is_regex(t.test ->> 'op', t.test ->> 'value') as p (is_regex);
+    from unnest(tests) as t (test);
 end
 $$;
 comment on function pgq._filter_patterns(jsonb[]) is

@@ -36,6 +36,17 @@ begin
         nodes := pgq._filter_value_nodes(v_operands) - 1;
         return;
     end if;
+    if jsonb_array_length(v_operands) > 8 and not jsonb_path_exists(
+            v_operands, 'strict $[*] ? (@.type() != "string" || @ == "")') then
+        v_leaves := pgq._filter_parse_texts((
+            select jsonb_agg(jsonb_build_object(v_name, o.operand))
+            from jsonb_array_elements(v_operands) as o (operand)), scope, path);
+    end if;
+    if cardinality(v_leaves) < jsonb_array_length(v_operands) then
+        v_leaves := '{}';
+    else
+        v_operands := '[]';
+    end if;
     for v_part in select jsonb_array_elements(v_operands) loop
         if jsonb_typeof(v_part) <> 'string' then
             perform pgq._filter_error('the operand must be a string', at || '.' || v_name,

@@ -20,7 +20,7 @@ declare
     v_part record;
 begin
     perform pgq._filter_check_list(list, false, at);
-    nodes := case scope when 'headers' then 0 when 'msg' then 1 else 2 end;
+    nodes := case scope when 'headers' then 0 else 2 end;
     v_scalars := jsonb_path_query_array(list,
         'strict $[*] ? (@.type() != "array" && @.type() != "object")');
     if v_scalars <> '[]' then

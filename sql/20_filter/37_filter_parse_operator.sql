@@ -10,7 +10,7 @@ declare
     v_name text := substr(operator, 2);
     v_time constant boolean := scope = 'msg' and path[1] in ('published_at', 'expires_at');
 begin
-    nodes := case when operator in ('$eq', '$in', '$exists', '$type', '$size') then 1 else 3 end;
+    nodes := case when operator in ('$eq', '$in', '$exists', '$type') then 1 else 3 end;
     if v_time and operator not in ('$eq', '$ne', '$in', '$nin', '$gt', '$gte', '$lt', '$lte',
             '$between', '$exists', '$isNull') then
         perform pgq._filter_error('timestamps cannot be tested with ' || left(operator, 64), at,
@@ -23,7 +23,7 @@ begin
                 tree := pgq._filter_range(scope, path,
                     jsonb_build_object('gte', operand, 'lte', operand), at);
             elsif v_type in ('array', 'object') and not v_time then
-                nodes := 3 + pgq._filter_check_structure(operand, at) / 10;
+                nodes := 4 * greatest(pgq._filter_check_structure(operand, at), 1) - 1;
                 tree := pgq._filter_node('eq', scope, path, operand);
             else
                 tree := pgq._filter_membership(scope, path, jsonb_build_array(operand), at);
@@ -84,8 +84,7 @@ begin
             tree := pgq._filter_node('type', scope, path, operand);
         when '$all' then
             perform pgq._filter_check_list(operand, false, at);
-            nodes := 3 * jsonb_array_length(operand)
-                + pgq._filter_check_structure(operand, at) / 10;
+            nodes := 3 * pgq._filter_check_structure(operand, at);
             tree := pgq._filter_node('all', scope, path, operand);
         when '$size' then
             if v_type <> 'number' or operand::numeric < 0
@@ -95,7 +94,7 @@ begin
             end if;
             tree := pgq._filter_node('size', scope, path, operand);
         when '$contains' then
-            nodes := 5 + pgq._filter_check_structure(operand, at) / 10;
+            nodes := 4 * greatest(pgq._filter_check_structure(operand, at), 1) + 1;
             if v_type = 'null' then
                 perform pgq._filter_error('$contains cannot look for null', at,
                     'Write {"key": null} or {"key": {"$isNull": true}}.');
@@ -138,7 +137,7 @@ begin
                 '$size $elemMatch $contains $mod.');
     end case;
     if scope = 'msg' then
-        nodes := nodes + 1;
+        nodes := nodes + 2;
     end if;
 end
 $$;

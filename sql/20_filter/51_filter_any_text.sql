@@ -1,6 +1,6 @@
 -- The current item (@), a string, passes any of these text tests: [[operator, pattern], ...].
 -- Prefixes and whole texts use a binary search; the others become one regular expression, two if
--- some ignore case, and up to eight more for many that begin with plain text.
+-- some ignore case, and up to 16 more of each kind for many that begin with plain text.
 create or replace function pgq._filter_any_text(tests jsonb)
 returns text
 language plpgsql immutable strict parallel safe
@@ -13,7 +13,8 @@ declare
     v_text text;
     v_conditions text[];
 begin
-    select array_agg(case when r.heads is not null then pgq._filter_headed(r.heads, r.regexes)
+    select array_agg(case when r.heads is not null then pgq._filter_headed(r.heads, r.regexes,
+            r.ignoring)
         else format('@ like_regex %s flag "%s"', to_json(array_to_string(r.regexes, '|')),
             case when r.ignoring then 'is' else 's' end) end)
     into v_conditions
@@ -23,11 +24,11 @@ begin
             array_agg(p.regex order by convert_to(p.head, 'UTF8'))
         from (
             select t.test ->> 0 in ('ieq', 'ilike'), h.head,
-                h.head <> '' and count(*) filter (where h.head <> '') over () > 64,
+                h.head <> '' and count(*) filter (where h.head <> '') over (
+                    partition by t.test ->> 0 in ('ieq', 'ilike')) > 64,
                 pgq._filter_pattern(t.test ->> 0, t.test ->> 1)
             from jsonb_array_elements(tests) as t (test),
-                lateral (select case when t.test ->> 0 in ('like', 'wildcard')
-                    then substring(t.test ->> 1 from E'^[^*%_\\\\]*') else '' end) as h (head)
+                pgq._filter_head(t.test ->> 0, t.test ->> 1) as h (head)
             where pgq._filter_is_regex(t.test ->> 0, t.test ->> 1)
         ) as p (ignoring, head, headed, regex)
         group by p.ignoring, p.headed order by p.ignoring, p.headed

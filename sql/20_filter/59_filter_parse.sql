@@ -19,9 +19,9 @@ begin
         b.nodes
     into v_tree, v_nodes
     from pgq._filter_parse_block(filter, null, '{}', '$', 1) as b;
-    if v_nodes > 128 then
+    if v_nodes > 100 then
         perform pgq._filter_error('the filter has too many nodes', '$',
-            'A filter has at most 128 nodes. A comparison with a value is one; other tests count '
+            'A filter has at most 100 nodes. A comparison with a value is one; other tests count '
             'more, and patterns that begin anywhere in a text most: see the limits in filter.md.');
     end if;
     return v_tree;

@@ -735,54 +735,60 @@ LIMITS: list[tuple[Any, Any]] = [
     *(
         (on_fields(test, number), on_fields(test, number + 1))
         for test, number in [
-            (1, 128),
-            ([1, 2], 64),
-            ([1] * 10, 14),
-            ({"$in": [1] * 8}, 16),
-            ({"$nin": [1, 2]}, 32),
-            ({"$ne": 1}, 42),
-            ({"$ne": [1] * 10}, 32),
-            ({"$gt": 1}, 42),
-            ({"$isNull": True}, 42),
-            ({"$exists": True}, 128),
-            ({"$eq": [1] * 9}, 42),
-            ({"$all": [1, 2]}, 21),
-            ({"$contains": {"a": [1] * 8}}, 25),
-            ({"$elemMatch": {"$gt": 1}}, 16),
-            ([{"numeric": [">", 1]}, {"exactly": "a"}], 32),
-            ([{"anything-but": [1] * 3}], 25),
-            (patterns_of("prefix", 19), 128),
-            (patterns_of("prefix", 20), 64),
-            ({"$ilike": "a" * 100}, 14),
-            ({"$like": "a_b"}, 18),
+            (1, 100),
+            ([1, 2], 50),
+            ([1] * 10, 12),
+            ({"$in": [1] * 8}, 12),
+            ({"$nin": [1, 2]}, 25),
+            ({"$ne": 1}, 33),
+            ({"$ne": [1] * 10}, 2),
+            ({"$gt": 1}, 33),
+            ({"$isNull": True}, 33),
+            ({"$exists": True}, 100),
+            ({"$eq": [1] * 9}, 2),
+            ({"$all": [1, 2]}, 16),
+            ({"$contains": {"a": [1] * 8}}, 2),
+            ({"$elemMatch": {"$gt": 1}}, 12),
+            ([{"numeric": [">", 1]}, {"exactly": "a"}], 25),
+            ([{"anything-but": [1] * 3}], 20),
+            (patterns_of("prefix", 45), 76),
+            (patterns_of("prefix", 46), 50),
+            ({"$ilike": "a" * 50}, 2),
+            ({"$like": "a_b"}, 12),
             ({"$like": "%a"}, 4),
-            ({"$like": "%a__"}, 2),
+            ({"$like": "%a__"}, 1),
             ({"$nlike": "%a"}, 4),
-            ({"$regex": "a"}, 4),
-            ({"$regex": "a" * 60}, 2),
-            ({"$regex": "a{50}"}, 2),
-            ([{"suffix": "a"}], 4),
+            ({"$regex": "a"}, 5),
+            ({"$regex": "a" * 30}, 2),
+            ({"$regex": "a{25}"}, 1),
+            ([{"suffix": "a"}], 5),
             ([{"suffix": "a"}, {"equals-ignore-case": "b"}], 3),
             ([{"suffix": {"equals-ignore-case": "a"}}], 4),
             ([{"anything-but": {"wildcard": "*a"}}], 4),
-            ([{"cidr": "10.0.0.0/8"}], 9),
-            ([{"cidr": "::/8"}], 4),
+            ([{"cidr": "10.0.0.0/8"}], 7),
+            ([{"cidr": "::/8"}], 3),
+            ({"$regex": "^a.{9}b"}, 7),
+            ({"$regex": "[a-c].b"}, 1),
+            ({"$regex": "ab[0-9a-f]{6}"}, 1),
+            ({"$regex": "[0-9]{4}-[0-9]{2}"}, 2),
+            ({"$topic": "a.#.b.#"}, 4),
+            ({"$size": 1}, 33),
         ]
     ),
-    ({"payload": on_fields(1, 42)}, {"payload": on_fields(1, 43)}),
-    ({"payload": on_fields({"$eq": 1}, 128)}, {"payload": on_fields({"$eq": 1}, 129)}),
+    ({"payload": on_fields(1, 33)}, {"payload": on_fields(1, 34)}),
+    ({"payload": on_fields({"$eq": 1}, 100)}, {"payload": on_fields({"$eq": 1}, 101)}),
     (
-        {"$or": [{"msg.sender": f"{i}"} for i in range(63)]},
-        {"$or": [{"msg.sender": f"{i}"} for i in range(64)]},
+        {"$or": [{"msg.sender": f"{i}"} for i in range(33)]},
+        {"$or": [{"msg.sender": f"{i}"} for i in range(34)]},
     ),
     (
-        {"$or": [{"msg.priority": {"$gt": i}} for i in range(31)]},
-        {"$or": [{"msg.priority": {"$gt": i}} for i in range(32)]},
+        {"$or": [{"msg.priority": {"$gt": i}} for i in range(19)]},
+        {"$or": [{"msg.priority": {"$gt": i}} for i in range(20)]},
     ),
-    ({"k": {"$suffix": "a" * 203}}, {"k": {"$suffix": "a" * 204}}),
-    ({"k": {"$all": [1] * 41}}, {"k": {"$all": [1] * 42}}),
+    ({"k": {"$suffix": "a" * 69}}, {"k": {"$suffix": "a" * 70}}),
+    ({"k": {"$all": [1] * 33}}, {"k": {"$all": [1] * 34}}),
     ({"k": {"$regex": "a+" * 12}}, {"k": {"$regex": "a+" * 13}}),
-    ({"k": {"$regex": "(?:a{10}){5}"}}, {"k": {"$regex": "(?:a{110}){9}"}}),
+    ({"k": {"$regex": "(?:a{2,3}b){3}"}}, {"k": {"$regex": "(?:a{110}){9}"}}),
     ({"k": {"$wildcard": "*a" * 12}}, {"k": {"$wildcard": "*a" * 13}}),
     (
         {"msg.topic": [{"wildcard": f"{i}a*z"} for i in range(900)]},
@@ -790,7 +796,11 @@ LIMITS: list[tuple[Any, Any]] = [
     ),
     (
         {"k": [{"wildcard": f"{'a' * i}*z"} for i in range(9)]},
-        {"k": [{"wildcard": f"{'a' * i}*z"} for i in range(12)]},
+        {"k": [{"wildcard": f"{'a' * i}*z"} for i in range(10)]},
+    ),
+    (
+        {"k": [{"equals-ignore-case": f"{chr(97 + i % 26)}{i}"} for i in range(1000)]},
+        {"k": [{"equals-ignore-case": f"a{chr(97 + i % 26)}{i}"} for i in range(1000)]},
     ),
     (
         {"k": [{"wildcard": f"{i:04}*z"} for i in range(1000)]},
@@ -865,11 +875,22 @@ def test_claims_and_subscriptions_agree_with_the_oracle(
     sample = [message for message in sample if is_publishable(message)]
     with db.transaction(force_rollback=True):
         db.execute("select pgq.create_queue('plain')")
-        db.execute("select pgq.create_queue('laned', lane_keys => %s)", [sorted(lanes)])
-        db.execute("select pgq.subscribe('laned', 'plain')")
+        names = sorted(lanes)
+        for queue, lane_keys in (
+            ("laned", names),
+            ("hashed", [f"#{names[0]}", *names[1:]]),
+            ("auto", ["auto"]),
+        ):
+            db.execute("select pgq.create_queue(%s, lane_keys => %s)", [queue, lane_keys])
+            db.execute("select pgq.subscribe(%s, 'plain')", [queue])
         db.execute("select pgq.subscribe('filtered', 'plain', %s::jsonb)", [text])
         wanted = []
-        for message in sample:
+        for number, message in enumerate(sample):
+            if number == len(sample) // 2:  # as maintenance does it when a filter tests much
+                db.execute(
+                    "select pgq._set_lane_keys(q, %s) from pgq.queue q where q.name = 'auto'",
+                    [names],
+                )
             row = db.execute(
                 "select pgq.publish('plain', %s::jsonb, %s::jsonb)",
                 [as_json(message.payload), as_json(message.headers)],
@@ -877,7 +898,10 @@ def test_claims_and_subscriptions_agree_with_the_oracle(
             assert row is not None
             if expected(World(message, Decimal(NOW))):
                 wanted.append(row[0])
-        for queue, filter in (("plain", text), ("laned", text), ("filtered", None)):
+        if len(sample) % 2:  # the first half is sorted into lanes, or still to be sorted
+            db.execute("call pgq.maintain()")
+        for queue in ("plain", "laned", "hashed", "auto", "filtered"):
+            filter = None if queue == "filtered" else text
             rows = db.execute(
                 "select id from pgq.claim(%s, %s::jsonb, n => 100)", [queue, filter]
             ).fetchall()

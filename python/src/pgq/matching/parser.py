@@ -1,6 +1,6 @@
 """The parser: it turns a filter document into a test.
 
-A document may have 128 nodes. The extension counts nodes by what a test costs, and so does the
+A document may have 100 nodes. The extension counts nodes by what a test costs, and so does the
 parser: both must refuse the same documents.
 """
 
@@ -52,24 +52,24 @@ POLICY_TEXT = {
 }
 POLICY = (*POLICY_TEXT, "cidr", "exists", "numeric", "anything-but")
 # Operators that count for three nodes: they take three times as long as an equality.
-SLOWER = {*ORDER, *NEGATIVE, "$between", "$isNull", "$mod"}
+SLOWER = {*ORDER, *NEGATIVE, "$between", "$isNull", "$mod", "$size"}
 NUMERIC = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 
 
 def operator_nodes(operator: str, operand: Any, location: Location) -> int:
     """Return the nodes of an operator, without those for the length of its operand."""
     if operator == "$all" and isinstance(operand, list):
-        return 3 * len(operand) + (location.scope == "msg")
+        return 3 * len(operand) + 2 * (location.scope == "msg")
     structured = operator == "$eq" and isinstance(operand, list | dict) and not location.is_time
     nodes = 3 if operator in SLOWER or structured else 1
     if operator in ("$contains", "$elemMatch"):
         nodes = 5
-    return nodes + (location.scope == "msg")
+    return nodes + 2 * (location.scope == "msg")
 
 
 def value_nodes(values: list[Any]) -> int:
     """Return the nodes of a list: few values are compared one by one, many are searched."""
-    return min(len(values), 8) + len(values) // 10
+    return min(len(values), 8) + len(values) // 20
 
 
 class Parser:
@@ -252,7 +252,7 @@ class Parser:
     ) -> Test:
         """Parse a list for a field of ``msg``, which is never an array; null means missing."""
         tests = []
-        self.count()
+        self.nodes += 2
         if values:
             self.count()
             tests.append(self.operator("$in", values, None, location, 1))
@@ -419,7 +419,7 @@ class Parser:
                 ),
             )
         if operator == "$eq" and isinstance(operand, list | dict):
-            self.nodes += structure(operand) // 10
+            self.nodes += 4 * max(structure(operand), 1) - 4
         if isinstance(operand, list) and operator == "$eq":
             return self.whole_test(location, lambda value, world: equal(value, operand))
         return self.element_test(
@@ -447,7 +447,7 @@ class Parser:
     def array_operator(self, operator: str, operand: Any, location: Location, depth: int) -> Test:
         if operator == "$all":
             check_list(operand, scalars=False)
-            self.nodes += structure(operand) // 10
+            self.nodes += 3 * (structure(operand) - len(operand))
             return self.whole_test(
                 location,
                 lambda value, world: (
@@ -462,7 +462,7 @@ class Parser:
                 location, lambda value, world: isinstance(value, list) and len(value) == operand
             )
         if operator == "$contains":
-            self.nodes += structure(operand) // 10
+            self.nodes += 4 * max(structure(operand), 1) - 4
             require(operand is not None, "$contains null")
             if isinstance(operand, list):
                 return self.whole_test(location, lambda value, world: contains(value, operand))
@@ -487,7 +487,7 @@ def compile_filter(document: Any) -> Test:
     require(len(text.encode()) <= 65536, "document too large")
     parser = Parser()
     test = parser.block(document, None, (), 1).close()
-    require(parser.nodes <= 128, "too many nodes")
+    require(parser.nodes <= 100, "too many nodes")
     return test
 
 

@@ -133,27 +133,44 @@ def is_ignoring(operator: str) -> bool:
     return operator in ("$ieq", "$ilike", "$iregex")
 
 
-def search(operator: str, text: str) -> tuple[str, int]:
-    """Return the plain text that a pattern begins with, and its nodes if it searches a text."""
-    if operator in ("$suffix", "$substr"):
-        return "", 7 + len(text) // 2
+def plain_beginning(operator: str, text: str) -> str:
+    """Return the text that a pattern begins with; if it ignores case, one letter or digit."""
+    if operator in ("$like", "$wildcard"):
+        return re.split(r"[*%_\\]", text, maxsplit=1)[0]
+    if operator in ("$ieq", "$ilike") and re.match(r"[0-9A-Za-z]", text):
+        return text[0].lower()
+    return ""
+
+
+def pattern_length(operator: str, text: str) -> int:
     if operator in ("$regex", "$iregex"):
-        return "", 7 + 4 * sum(c in "?*+{|" for c in text) + copies(text) // 2
-    if operator not in ("$like", "$ilike", "$wildcard"):
-        return "", 0
-    many, one = ("*", "") if operator == "$wildcard" else ("%", "_")
-    kinds = [kind for kind, _ in tokens(text, many, one, None)]
-    while kinds and kinds[-1] == "many":
-        kinds.pop()
-    head = "" if operator == "$ilike" else re.split(r"[*%_\\]", text, maxsplit=1)[0]
-    if "many" not in kinds:
-        return head, 0
-    return head, 3 + 4 * kinds.count("many") + 14 * kinds.count("one") + len(text) // 2
+        return copies(text)
+    return 0 if operator == "cidr" else len(text)
+
+
+def search(operator: str, text: str) -> int:
+    """Return the nodes that a pattern counts for because it searches a text."""
+    steps, ones = 0, 0
+    if operator in ("$suffix", "$substr"):
+        steps = 1
+    elif operator in ("$regex", "$iregex"):
+        if is_anchored(text):
+            return 0
+        steps, ones = 1 + sum(c in "?*+{|" for c in text), wide(text)
+    elif operator == "$topic":
+        steps = len(re.findall("#[^#]", text))
+    elif operator in ("$like", "$ilike", "$wildcard"):
+        many, one = ("*", "") if operator == "$wildcard" else ("%", "_")
+        kinds = [kind for kind, _ in tokens(text, many, one, None)]
+        while kinds and kinds[-1] == "many":
+            kinds.pop()
+        steps, ones = kinds.count("many"), kinds.count("one")
+    return 3 + 3 * steps + 16 * ones + pattern_length(operator, text) // 2 if steps else 0
 
 
 def search_nodes(regexes: list[tuple[str, str]]) -> int:
     """Return the nodes of searching: the largest sum of patterns whose plain beginnings agree."""
-    found = [search(operator, text) for operator, text in regexes]
+    found = [(plain_beginning(o, text), search(o, text)) for o, text in regexes]
     stack: list[tuple[str, int]] = []
     most = 0
     for head, nodes in sorted(found, key=lambda each: each[0].encode()):
@@ -164,24 +181,47 @@ def search_nodes(regexes: list[tuple[str, str]]) -> int:
             most = max(most, sum(weight for _, weight in stack))
             if most > 1000:
                 break
-    return 13 + most if most else 0
+    return 7 + most if most else 0
+
+
+def largest_group(headed: list[tuple[str, int]]) -> int:
+    """Return the length of the longest of the regular expressions that patterns are joined to."""
+    headed = sorted(headed, key=lambda each: each[0].encode())
+    groups = [[headed[0][1]]]
+    family = headed[0][0]
+    for head, length in headed[1:]:
+        if not head.startswith(family):
+            family = head
+            if len(groups[-1]) >= max((len(headed) + 15) // 16, 32):
+                groups.append([])
+        groups[-1].append(length)
+    return max(map(sum, groups))
+
+
+def regex_nodes(regexes: list[tuple[str, str]]) -> int:
+    """Return the nodes of patterns that are evaluated by regular expressions."""
+    lengths = [(plain_beginning(o, text), pattern_length(o, text)) for o, text in regexes]
+    headed = [(head, length) for head, length in lengths if head]
+    size = sum(length for head, length in lengths if not head)
+    if len(headed) > 64:
+        size = max(size, largest_group(headed))
+    else:
+        size += sum(length for _, length in headed)
+    size = min(size, 10_000)
+    longest = max(length for _, length in lengths)
+    nodes = 6 + size // 25 + size * size // 80_000 + longest * (108 + size) // 280
+    return nodes + search_nodes(regexes)
 
 
 def text_nodes(tests: list[tuple[str, str]]) -> int:
     """Return the nodes of the patterns of a list, by number, length, case and searching."""
-    regexes = [(o, text) for o, text in tests if is_regex(o, text)]
-    points = 25 * len(tests)
-    for operator, text in regexes:
-        if operator == "cidr":
-            points += 11000 if ":" in text else 3750
-        else:
-            points += len(text) * (12 if is_ignoring(operator) else 1)
-    kinds = {is_ignoring(operator) for operator, _ in regexes}
-    return (
-        points // 500
-        + 6 * len(kinds)
-        + sum(search_nodes([r for r in regexes if is_ignoring(r[0]) == kind]) for kind in kinds)
-    )
+    points = 0
+    kinds: dict[bool, list[tuple[str, str]]] = {}
+    for operator, text in tests:
+        points += 11 if operator != "cidr" else 11_011 if ":" in text else 3761
+        if is_regex(operator, text):
+            kinds.setdefault(is_ignoring(operator), []).append((operator, text))
+    return points // 500 + sum(map(regex_nodes, kinds.values()))
 
 
 def network_test(operand: Any) -> Callable[[str], bool]:
@@ -210,6 +250,38 @@ def copies(operand: str) -> int:
     for group, low, high in bounds:
         number *= max(int(high or low), 1) if group else 1
     return number
+
+
+CLASS = r"\\[dwsDWS]|\.|\[\^?\]?(?:\[:[a-z]+:\]|[^\]\\]|\\.)*\]"
+
+
+def is_anchored(pattern: str) -> bool:
+    """Whether a regular expression begins at the start of a text, and never searches."""
+    return re.fullmatch(r"\^[^|*+]*", pattern) is not None and not re.search(
+        r"\{[0-9]+,\}", pattern
+    )
+
+
+def wide(pattern: str) -> int:
+    """Return how many characters of a regular expression may be one of several."""
+    if is_anchored(pattern):
+        return 0
+    found = re.findall(rf"(\\[^dwsDWS])|({CLASS})([*+]|\{{([0-9]+)(?:,([0-9]*))?\}})?", pattern)
+    classes = {part[1] for part in found if part[1]}
+    plain = re.sub(rf"(?:{CLASS})|\{{[0-9,]*\}}|\(\?:|[()|*+?^$]", "", pattern)
+    if not classes or (len(classes) == 1 and not re.search(classes.pop(), plain, re.DOTALL)):
+        return 0
+    number = sum(
+        0 if part[2] in ("*", "+") else int(part[4] or part[3] or 1)
+        for part in found
+        if part[1]
+    )
+    for low, high in re.findall(r"\)\{([0-9]+)(?:,([0-9]*))?\}", pattern):
+        number *= max(int(high or low), 1)
+    head = re.match(r"(?:[0-9A-Za-z _:,/=@#-](?![?*+{]))*", pattern)
+    if head is not None and head[0][:1] not in head[0][1:] and "|" not in pattern:
+        number = -(-number // (1 + len(head[0])))
+    return min(number, 1000)
 
 
 def regex_test(operand: Any, options: Any) -> Callable[[str], bool]:
