@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -415,3 +416,17 @@ def test_bad_input_ends_a_stream_before_any_claim(
         finished(rows.option("checkpointLocation", str(tmp_path / "w")).start())
     # A sink is asked when there is a batch for it; that is kept for a better one.
     assert stats(db) == (0, 10, 0)
+
+
+def test_watermarks_follow_the_time_of_a_message(
+    spark: SparkSession, db: psycopg.Connection, fill: Fill, tmp_path: Path
+) -> None:
+    fill(n=10)
+    row = db.execute("select max(published_at) at time zone 'UTC' from pgq.message").fetchone()
+    assert row is not None
+    late = source(spark).withWatermark("timestamp", "1 minute")
+    hours = late.groupBy(F.window("timestamp", "1 hour")).count().writeStream.format("noop")
+    hours = hours.outputMode("update").option("checkpointLocation", str(tmp_path / "hours"))
+    query = finished(hours.trigger(availableNow=True).start())
+    seen = [batch["eventTime"] for batch in query.recentProgress if batch["numInputRows"]]
+    assert [time["max"] for time in seen] == [f"{row[0].isoformat()[:-3]}Z"]
