@@ -406,6 +406,8 @@ create or replace function pgmq._held(queue_name text, caller pgq.caller default
 returns setof pgmq.message_record
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
 set jit = off
 as $$
 declare
@@ -424,8 +426,7 @@ begin
             select l.ids, l.attempt, l.claimed_at, l.until
             from pgq.lease l where l.queue_id = v_queue.queue_id
         ) s
-        cross join lateral unnest(s.ids) i
-        join pgq.message m on m.id >= lower(i) and m.id < upper(i)
+        cross join lateral pgq._read_ids(null, s.attempt, s.vt, s.ids) m
         order by m.id;
 end
 $$;
@@ -1365,6 +1366,9 @@ create or replace function pgmq._archive(
 ) returns setof bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', queue_name);
@@ -1376,8 +1380,7 @@ begin
                coalesce(e.until, m.published_at), nullif(m.payload, 'null'),
                pgmq._headers_out(m.headers)
         from pgmq._end(queue_name, coalesce(msg_ids, '{}')) e
-        cross join lateral unnest(e.ids) r
-        join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+        cross join lateral pgq._read_ids(null, e.attempt, e.until, e.ids) m
         order by m.id
         returning a.msg_id;
 end
@@ -1447,6 +1450,9 @@ create or replace function pgmq._set_vt(
 ) returns setof pgmq.message_record
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', queue_name);
@@ -1470,8 +1476,7 @@ begin
         return query
             select m.id, v_part.attempt, m.published_at, v_part.claimed_at, vt,
                    nullif(m.payload, 'null'), pgmq._headers_out(m.headers)
-            from unnest(v_part.ids) r
-            join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+            from pgq._read_ids(null, v_part.attempt, vt, v_part.ids) m
             order by m.id;
     end loop;
 end

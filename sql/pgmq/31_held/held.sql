@@ -3,7 +3,7 @@ create or replace function pgmq._held(queue_name text, caller pgq.caller default
 returns setof pgmq.message_record
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
-set jit = off
+-- @publisher
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', queue_name);
@@ -21,8 +21,7 @@ begin
             select l.ids, l.attempt, l.claimed_at, l.until
             from pgq.lease l where l.queue_id = v_queue.queue_id
         ) s
-        cross join lateral unnest(s.ids) i
-        join pgq.message m on m.id >= lower(i) and m.id < upper(i)
+        cross join lateral pgq._read_ids(null, s.attempt, s.vt, s.ids) m
         order by m.id;
 end
 $$;

@@ -3,6 +3,7 @@ create or replace function pgmq._archive(
 ) returns setof bigint
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+-- @publisher
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', queue_name);
@@ -14,8 +15,7 @@ begin
                coalesce(e.until, m.published_at), nullif(m.payload, 'null'),
                pgmq._headers_out(m.headers)
         from pgmq._end(queue_name, coalesce(msg_ids, '{}')) e
-        cross join lateral unnest(e.ids) r
-        join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+        cross join lateral pgq._read_ids(null, e.attempt, e.until, e.ids) m
         order by m.id
         returning a.msg_id;
 end

@@ -5,6 +5,7 @@ create or replace function pgmq._set_vt(
 ) returns setof pgmq.message_record
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+-- @publisher
 as $$
 declare
     v_queue pgq.queue := pgq._queue_for(caller, 'consume', queue_name);
@@ -28,8 +29,7 @@ begin
         return query
             select m.id, v_part.attempt, m.published_at, v_part.claimed_at, vt,
                    nullif(m.payload, 'null'), pgmq._headers_out(m.headers)
-            from unnest(v_part.ids) r
-            join pgq.message m on m.id >= lower(r) and m.id < upper(r)
+            from pgq._read_ids(null, v_part.attempt, vt, v_part.ids) m
             order by m.id;
     end loop;
 end

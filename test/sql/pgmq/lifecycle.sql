@@ -176,6 +176,19 @@ select throws_ok($$select pgmq.metrics('missing')$$, 'QU001', null, 'no metrics 
 select lives_ok($$select pgmq.create_fifo_index('numbers'), pgmq.create_fifo_indexes_all(),
     pgmq.convert_archive_partitioned('numbers'), pgmq.detach_archive('numbers')$$,
     'what pgmq needs and pgq does not is accepted');
+-- What others have published costs nothing: no call reads the log from its beginning to its end.
+select pgmq.create('long'), pgmq.create('short');
+select count(*) from generate_series(1, 40), pgmq.send_batch('long', array_fill('1'::jsonb, '{1000}'));
+select count(*) from generate_series(1, 200) i, pgmq.send('short', to_jsonb(i));
+analyze pgq.message, pgq.ready, pgq.lease, pgq.scheduled;
+select sum(seq_tup_read + idx_tup_fetch) as before from pg_stat_xact_all_tables
+where relname ~ '^message' \gset
+select is((select count(*) from pgmq.q_short), 200::bigint, 'the view of a short queue');
+select is((select count(*) from pgmq.read_grouped('short', 30, 5)), 5::bigint, 'a group of it');
+select is((select count(*) from pgmq.archive('short', array(select msg_id from pgmq.q_short))),
+    200::bigint, 'its archive');
+select cmp_ok((select sum(seq_tup_read + idx_tup_fetch) - :before from pg_stat_xact_all_tables
+               where relname ~ '^message'), '<=', 2000::numeric, 'read only its own messages');
 select is_empty('select * from pgq.check()', 'the queues are sound');
 select * from finish();
 rollback;
