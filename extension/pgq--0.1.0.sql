@@ -19366,7 +19366,7 @@ begin
             select q.*, s.ready, s.exact, s.leased, s.oldest_age as age,
                    s.published_per_second as received, s.acked_per_second as acked,
                    s.failed_per_second as failed, p.minute as before_at, p.size as before,
-                   case when s.exact then '' else 'about ' end || s.ready
+                   case when s.exact then '' else 'about ' end || pgq._number(s.ready)
                        || ' ready, the oldest for ' || pgq._span(s.oldest_age) as waits
             from pgq.queue q
             join pgq._queue_stats() s on s.queue = q.name
@@ -19429,9 +19429,10 @@ begin
                case when d.fresh > 0 then 'dead_letters_rising' else 'dead_letters' end,
                case when d.fresh > 0 then d.first_fresh else d.first end,
                case when d.fresh > 0 then format(
-                   '%s new dead letters within 15 min, %s in all', d.fresh, d.size)
-                   else format('%s dead letters, the last one %s ago', d.size, pgq._span(
-                       _failure_findings.now - d.last)) end
+                   '%s new dead letters within 15 min, %s in all', pgq._number(d.fresh),
+                   pgq._number(d.size))
+                   else format('%s dead letters, the last one %s ago', pgq._number(d.size),
+                               pgq._span(_failure_findings.now - d.last)) end
                || coalesce('; the last error: ' || left(d.error, 100), ''),
                format('select pgq.replay(%L) -- or pgq.discard', q.name)
         from pgq.queue q
@@ -19462,7 +19463,7 @@ begin
     return query
         select 'warning', q.name, 'leases_end', min(t.minute),
                format('%s messages came back within 15 min because their lease of %s ended',
-                      sum(t.size), pgq._span(pgq._lease_span(q.lease))),
+                      pgq._number(sum(t.size)), pgq._span(pgq._lease_span(q.lease))),
                format('select pgq.alter_queue(%L, lease => %L) -- or do workers die?', q.name,
                       4 * pgq._lease_span(q.lease))
         from (
@@ -19635,13 +19636,14 @@ begin
         select 'warning', j.name, j.finding, min(j.claimed_at),
                case j.finding
                    when 'lease_endless' then format(
-                       '%s holds %s messages without end, for %s', max(j.who), sum(j.size),
-                       pgq._span(_lease_findings.now - min(j.claimed_at)))
+                       '%s holds %s messages without end, for %s', max(j.who),
+                       pgq._number(sum(j.size)), pgq._span(_lease_findings.now - min(j.claimed_at)))
                    when 'lease_expired' then format(
                        '%s leases with %s messages have ended, and nobody takes the messages back',
-                       count(*), sum(j.size))
+                       pgq._number(count(*)), pgq._number(sum(j.size)))
                    else format('%s holds %s messages for %s, many times the lease of %s',
-                       max(j.who), sum(j.size), pgq._span(_lease_findings.now - min(j.claimed_at)),
+                       max(j.who), pgq._number(sum(j.size)),
+                       pgq._span(_lease_findings.now - min(j.claimed_at)),
                        pgq._span(max(j.lease))) end,
                case j.finding when 'lease_expired' then 'call pgq.maintain()'
                    else string_agg(format('select pgq.release(%s)', j.lease_id), '; ') end
@@ -19666,15 +19668,16 @@ begin
     return query
         with waiting as materialized (
             select q.queue_id, q.name, s.leased, l, _limit_findings.now - s.oldest_age as since,
-                   format('%s wait, the oldest for %s', s.ready, pgq._span(s.oldest_age)) as waits
+                   format('%s wait, the oldest for %s', pgq._number(s.ready),
+                          pgq._span(s.oldest_age)) as waits
             from pgq.queue_limit l join pgq.queue q on q.queue_id = l.queue_id
             join pgq._queue_stats() s on s.queue = q.name
             where (queues is null or q.queue_id = any (queues))
               and s.oldest_age > interval '1 min'
         )
         select 'warning', w.name, 'limit_reached', w.since,
-               format('%s messages are under way, and no more may be: %s', (w.l).max_leased,
-                      w.waits),
+               format('%s messages are under way, and no more may be: %s',
+                      pgq._number((w.l).max_leased), w.waits),
                format('select pgq.alter_queue(%L, max_leased => %s)', w.name,
                       2 * (w.l).max_leased)
         from waiting w where w.leased >= (w.l).max_leased
@@ -19818,6 +19821,15 @@ comment on function pgq._log_findings(timestamptz) is
     'Maintenance that does not happen, and a log that is not rotated.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/82_findings/number.sql
+
+-- A number with thousands separators, such as 12,345.
+create or replace function pgq._number(n numeric) returns text
+language sql immutable parallel safe
+return to_char(n, 'FM999,999,999,999,999,990');
+comment on function pgq._number(numeric) is 'A number with thousands separators, such as 12,345.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/82_findings/server_findings.sql
 
 -- Findings about the server, read with the rights of the caller: snapshots, settings, versions,
@@ -19922,7 +19934,7 @@ begin
                    'claims with the filter %s find no lane that can match, and messages wait',
                    left(f.document::text, 100))
                    else format('claims with the filter %s tested %s messages, and none matched',
-                               left(f.document::text, 100), sum(h.tested)) end,
+                               left(f.document::text, 100), pgq._number(sum(h.tested))) end,
                format('select * from pgq.explain_filter(%L, %L)', q.name, f.document)
         from pgq.filter_hit h
         join pgq.filter f on f.filter_id = h.filter_id

@@ -10,7 +10,7 @@ begin
             select q.*, s.ready, s.exact, s.leased, s.oldest_age as age,
                    s.published_per_second as received, s.acked_per_second as acked,
                    s.failed_per_second as failed, p.minute as before_at, p.size as before,
-                   case when s.exact then '' else 'about ' end || s.ready
+                   case when s.exact then '' else 'about ' end || pgq._number(s.ready)
                        || ' ready, the oldest for ' || pgq._span(s.oldest_age) as waits
             from pgq.queue q
             join pgq._queue_stats() s on s.queue = q.name

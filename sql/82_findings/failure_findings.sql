@@ -10,9 +10,10 @@ begin
                case when d.fresh > 0 then 'dead_letters_rising' else 'dead_letters' end,
                case when d.fresh > 0 then d.first_fresh else d.first end,
                case when d.fresh > 0 then format(
-                   '%s new dead letters within 15 min, %s in all', d.fresh, d.size)
-                   else format('%s dead letters, the last one %s ago', d.size, pgq._span(
-                       _failure_findings.now - d.last)) end
+                   '%s new dead letters within 15 min, %s in all', pgq._number(d.fresh),
+                   pgq._number(d.size))
+                   else format('%s dead letters, the last one %s ago', pgq._number(d.size),
+                               pgq._span(_failure_findings.now - d.last)) end
                || coalesce('; the last error: ' || left(d.error, 100), ''),
                format('select pgq.replay(%L) -- or pgq.discard', q.name)
         from pgq.queue q
@@ -43,7 +44,7 @@ begin
     return query
         select 'warning', q.name, 'leases_end', min(t.minute),
                format('%s messages came back within 15 min because their lease of %s ended',
-                      sum(t.size), pgq._span(pgq._lease_span(q.lease))),
+                      pgq._number(sum(t.size)), pgq._span(pgq._lease_span(q.lease))),
                format('select pgq.alter_queue(%L, lease => %L) -- or do workers die?', q.name,
                       4 * pgq._lease_span(q.lease))
         from (

@@ -33,13 +33,14 @@ begin
         select 'warning', j.name, j.finding, min(j.claimed_at),
                case j.finding
                    when 'lease_endless' then format(
-                       '%s holds %s messages without end, for %s', max(j.who), sum(j.size),
-                       pgq._span(_lease_findings.now - min(j.claimed_at)))
+                       '%s holds %s messages without end, for %s', max(j.who),
+                       pgq._number(sum(j.size)), pgq._span(_lease_findings.now - min(j.claimed_at)))
                    when 'lease_expired' then format(
                        '%s leases with %s messages have ended, and nobody takes the messages back',
-                       count(*), sum(j.size))
+                       pgq._number(count(*)), pgq._number(sum(j.size)))
                    else format('%s holds %s messages for %s, many times the lease of %s',
-                       max(j.who), sum(j.size), pgq._span(_lease_findings.now - min(j.claimed_at)),
+                       max(j.who), pgq._number(sum(j.size)),
+                       pgq._span(_lease_findings.now - min(j.claimed_at)),
                        pgq._span(max(j.lease))) end,
                case j.finding when 'lease_expired' then 'call pgq.maintain()'
                    else string_agg(format('select pgq.release(%s)', j.lease_id), '; ') end

@@ -9,15 +9,16 @@ begin
     return query
         with waiting as materialized (
             select q.queue_id, q.name, s.leased, l, _limit_findings.now - s.oldest_age as since,
-                   format('%s wait, the oldest for %s', s.ready, pgq._span(s.oldest_age)) as waits
+                   format('%s wait, the oldest for %s', pgq._number(s.ready),
+                          pgq._span(s.oldest_age)) as waits
             from pgq.queue_limit l join pgq.queue q on q.queue_id = l.queue_id
             join pgq._queue_stats() s on s.queue = q.name
             where (queues is null or q.queue_id = any (queues))
               and s.oldest_age > interval '1 min'
         )
         select 'warning', w.name, 'limit_reached', w.since,
-               format('%s messages are under way, and no more may be: %s', (w.l).max_leased,
-                      w.waits),
+               format('%s messages are under way, and no more may be: %s',
+                      pgq._number((w.l).max_leased), w.waits),
                format('select pgq.alter_queue(%L, max_leased => %s)', w.name,
                       2 * (w.l).max_leased)
         from waiting w where w.leased >= (w.l).max_leased

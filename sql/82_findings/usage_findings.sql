@@ -11,7 +11,7 @@ begin
                    'claims with the filter %s find no lane that can match, and messages wait',
                    left(f.document::text, 100))
                    else format('claims with the filter %s tested %s messages, and none matched',
-                               left(f.document::text, 100), sum(h.tested)) end,
+                               left(f.document::text, 100), pgq._number(sum(h.tested))) end,
                format('select * from pgq.explain_filter(%L, %L)', q.name, f.document)
         from pgq.filter_hit h
         join pgq.filter f on f.filter_id = h.filter_id

@@ -56,7 +56,7 @@ def test_the_queues_are_shown_with_what_needs_attention_first(
     )
     # The worst first: nobody reads the mails, refunds fail.
     findings = page.locator(".findings li")
-    expect(findings.filter(has_text="mails")).to_contain_text("nobody consumes it: 1240 ready")
+    expect(findings.filter(has_text="mails")).to_contain_text("nobody consumes it: 1,240 ready")
     expect(findings.filter(has_text="mails")).to_contain_text(re.compile("1[4-9] min"))
     failing = findings.filter(has_text="of the attempts fail")
     expect(failing).to_contain_text("100 % of the attempts fail")

@@ -33,7 +33,7 @@ select is(pg_temp.found('reports'), 'critical no_consumer', 'nobody consumes');
 select is(pg_temp.detail('no_consumer'), 'nobody consumes it: 1 ready, the oldest for 18 min',
     'a single message that nobody wants is enough');
 select is((select f.detail from pgq.findings() f where f.queue = 'reports'),
-    'nobody consumes it: 2044 ready, the oldest for 18 min', 'how many and for how long');
+    'nobody consumes it: 2,044 ready, the oldest for 18 min', 'how many and for how long');
 select is((select f.since from pgq.findings() f where f.queue = 'reports'),
     pgq.now() - interval '18 min', 'since when');
 select is(pg_temp.found('webhooks'), 'warning dead_letters', 'old dead letters stay a warning');
@@ -147,6 +147,19 @@ select t.advance('2 h');
 select is(pg_temp.found() like '%schedule_missed%', true, 'a schedule that nobody runs');
 call pgq.maintain();
 select is(coalesce(pg_temp.found(), '') like '%schedule%', false, 'until somebody maintains');
+select pgq.create_queue('gone');
+select pgq.schedule('lost', 'gone', '1', every => '1 h');
+select pgq.drop_queue('gone');
+select t.advance('1 h');
+set local client_min_messages = error;
+call pgq.maintain();
+reset client_min_messages;
+select is((select f.severity || ': ' || f.detail from pgq.findings() f
+           where f.finding = 'schedule_fails'),
+    'critical: schedule lost of topic gone fails: no queue receives topic "gone"',
+    'a schedule whose runs fail');
+select pgq.unschedule('lost');
+select is(coalesce(pg_temp.found(), '') like '%schedule%', false, 'until it is removed');
 
 -- limits
 select pgq.create_queue('narrow', max_leased => 1, lease => '1 h');
