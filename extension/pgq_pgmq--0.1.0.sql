@@ -1082,7 +1082,8 @@ begin
         loop
             if vt <= 0 then
                 v_ids := v_ids || v_message.id;
-                v_message.lease_until := v_message.lease_until - v_lease + make_interval(secs => vt);
+                v_message.lease_until :=
+                    v_message.lease_until - v_lease + make_interval(secs => vt);
             end if;
             return next row(
                 v_message.id, v_message.attempt, v_message.published_at,
@@ -1556,7 +1557,8 @@ begin
         with total as materialized (
             -- Not those of an older queue of that name.
             select m.topic, count(*) as messages
-            from pgq.message m join pgq.queue t on t.name = m.topic and m.published_at >= t.created_at
+            from pgq.message m
+            join pgq.queue t on t.name = m.topic and m.published_at >= t.created_at
             where _metrics.queue_name is null or m.topic = _metrics.queue_name group by 1
         )
         select q.name, s.length,

@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter
 
 # Distinct for everybody, and on paper by their markers.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444", "#8a6d00")
+STYLES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 # More points than this are a curve, not measurements one by one.
 CURVE = 30
@@ -49,11 +50,17 @@ def draw(plots: Sequence[Plot], file: Path) -> None:
 
 
 def _draw_lines(axes: Axes, plot: Plot) -> None:
+    # Lines of one system, which is named before the comma, have one colour.
+    systems: dict[str, int] = {}
     for position, (name, points) in enumerate(plot.series.items()):
+        system = _system(name)
+        lines = sum(_system(other) == system for other in list(plot.series)[:position])
+        colour = systems.setdefault(system, len(systems))
         axes.plot(
             [point[0] for point in points],
             [point[1] for point in points],
-            color=COLOURS[position % len(COLOURS)],
+            color=COLOURS[colour % len(COLOURS)],
+            linestyle=STYLES[lines % len(STYLES)],
             marker=MARKERS[position % len(MARKERS)] if len(points) <= CURVE else "",
             markersize=5,
             linewidth=1.5,
@@ -73,6 +80,10 @@ def _draw_lines(axes: Axes, plot: Plot) -> None:
     axes.grid(alpha=0.25)
     if len(plot.series) > 1:
         axes.legend(frameon=False, fontsize=8)
+
+
+def _system(name: str) -> str:
+    return name.partition(",")[0]
 
 
 def _tick(value: float, position: int | None) -> str:

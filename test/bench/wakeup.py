@@ -7,6 +7,7 @@ import random
 import statistics
 import time
 
+import pgq
 from bench.cluster import Bench, Session
 from bench.measure import percentile
 from bench.report import Section, number
@@ -41,6 +42,34 @@ def run(bench: Bench, section: Section) -> None:
                 [name, f"{runs} x {samples}", number(p50), verdicts[0], number(p99), verdicts[1]]
             )
     section.table(["consumer", "messages", "p50", "", "p99", ""], rows)
+    seconds = bench.pick(2, 120)
+    statements = 60 * idle_statements(bench, seconds) / seconds
+    section.say(
+        f"A `Consumer` of the Python package that finds nothing for {seconds} s sends at most "
+        f"{number(statements)} statements a minute: it renews its registration and calls "
+        "maintain(). The transactions of autovacuum are counted, too."
+    )
+    if bench.scale == "full":
+        section.at_most("an idle consumer: statements a minute", statements, 20)
+
+
+def idle_statements(bench: Bench, seconds: float) -> int:
+    """Return how many statements an idle consumer sends in this time, maintenance included."""
+    with bench.database() as dsn, Session(dsn) as session, pgq.connect(dsn) as client:
+        client.create_queue("idle")
+        with pgq.Consumer(client, "idle", lambda message: None):
+            time.sleep(3)  # it has fallen asleep
+            before = transactions(session)
+            time.sleep(seconds)
+            return transactions(session) - before - 2  # those of this session
+
+
+def transactions(session: Session) -> int:
+    """Return how many transactions have ended in the database; each statement is one."""
+    session.execute("select pg_stat_force_next_flush()")
+    time.sleep(1.2)  # other backends report at most once a second
+    query = "select xact_commit + xact_rollback from pg_stat_database where datname = %s"
+    return int(session.value(query, session.conn.info.dbname))
 
 
 def latencies(dsn: str, session: Session, poll: float | None, samples: int) -> list[float]:

@@ -140,8 +140,13 @@ class Chaos:
         with (self.scratch / f"{name}.err").open("wb") as errors:
             self.workers[role, number] = subprocess.Popen(
                 [
-                    *(sys.executable, str(TEST / "chaos" / "worker.py"), role, str(number)),
-                    *(str(life), dsn, str(self.scratch / f"{name}.ledger")),
+                    sys.executable,
+                    str(TEST / "chaos" / "worker.py"),
+                    role,
+                    str(number),
+                    str(life),
+                    dsn,
+                    str(self.scratch / f"{name}.ledger"),
                 ],
                 stdin=subprocess.DEVNULL,
                 stderr=errors,
@@ -488,12 +493,21 @@ class Faults(Chaos):
     def run(self, crashes: int, messages: int) -> None:
         """Strike until there were that many crashes and messages, and every fault at least once."""
         gentle: list[Callable[[], bool]] = [
-            *(self.terminate_backend, self.cancel_statement, self.kill_worker),
-            *(self.cut_connections, self.freeze_connections, self.fill_lock_queue),
-            *(self.turn_era, self.wrap_tokens, self.expire_backlog, self.replay_upgrade),
+            self.terminate_backend,
+            self.cancel_statement,
+            self.kill_worker,
+            self.cut_connections,
+            self.freeze_connections,
+            self.fill_lock_queue,
+            self.turn_era,
+            self.wrap_tokens,
+            self.expire_backlog,
+            self.replay_upgrade,
         ]
         hard: list[Callable[[], bool]] = [
-            *(self.kill_backend, self.restart_immediately, self.kill_postmaster)
+            self.kill_backend,
+            self.restart_immediately,
+            self.kill_postmaster,
         ]
         started = time.monotonic()
         deadline = started + PATIENCE + 10 * crashes + messages / 200

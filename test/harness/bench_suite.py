@@ -12,8 +12,12 @@ from harness.report import Report
 # nothing has to wait for the disk.
 GUARDED = ("cost", "batches", "backlog", "filters", "snapshot", "client", "soak")
 # The picture at the top has both panels, and pgmq in each.
-PICTURE = ("Claims while a transaction holds a snapshot", "CPU of a claim of 100 behind a backlog")
-PICTURE += ("pgmq, published by 1,000", ">pgmq<")
+PICTURE = (
+    "Claims while a transaction holds a snapshot",
+    "CPU of a claim of 100 behind a backlog",
+    "pgmq, published by 1,000",
+    ">pgmq<",
+)
 
 
 def run(report: Report) -> None:

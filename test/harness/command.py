@@ -16,8 +16,8 @@ from pgq import cli
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command has said, and its exit code."""
+class CommandResult:
+    """What a command printed, and its exit code."""
 
     code: int
     out: str
@@ -28,21 +28,21 @@ class Said:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-Command = Callable[..., Said]
+Command = Callable[..., CommandResult]
 
 
-def here(capsys: pytest.CaptureFixture[str], *arguments: object) -> Said:
+def here(capsys: pytest.CaptureFixture[str], *arguments: object) -> CommandResult:
     """Run a command in this process."""
     capsys.readouterr()
     try:
         code = cli.main([str(argument) for argument in arguments])
     except SystemExit as end:  # argparse
         code = int(end.code or 0)
-    said = capsys.readouterr()
-    return Said(code, said.out, said.err)
+    printed = capsys.readouterr()
+    return CommandResult(code, printed.out, printed.err)
 
 
-def in_process(dsn: str, *arguments: object, stdin: str = "") -> Said:
+def in_process(dsn: str, *arguments: object, stdin: str = "") -> CommandResult:
     """Run a command in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "pgq", *map(str, arguments)],
@@ -53,4 +53,4 @@ def in_process(dsn: str, *arguments: object, stdin: str = "") -> Said:
         timeout=60,
         check=False,
     )
-    return Said(done.returncode, done.stdout, done.stderr)
+    return CommandResult(done.returncode, done.stdout, done.stderr)

@@ -89,8 +89,11 @@ def test_messages_are_listed_by_state_found_and_changed(
             " jsonb_build_object('type', %s::text), correlation_id => %s, group_key => %s,"
             " delay => %s)",
             [
-                *(number, "paid" if number % 2 else "refund", f"c-{number}"),
-                *("g" if number in (3, 4) else None, "1 h" if number > 5 else "0"),
+                number,
+                "paid" if number % 2 else "refund",
+                f"c-{number}",
+                "g" if number in (3, 4) else None,
+                "1 h" if number > 5 else "0",
             ],
         )
     (lease,) = db.execute("select lease_id from pgq.claim('orders')").fetchone() or (0,)
@@ -99,8 +102,11 @@ def test_messages_are_listed_by_state_found_and_changed(
     page = open_page(serve(writes=True), f"#token={TOKEN}")
     items = page.locator(".messages li")
     for state, ids in [
-        *(("ready", ["3", "5"]), ("scheduled", ["6", "7"]), ("leased", ["1"])),
-        *(("waiting", ["4"]), ("dead", ["2"])),
+        ("ready", ["3", "5"]),
+        ("scheduled", ["6", "7"]),
+        ("leased", ["1"]),
+        ("waiting", ["4"]),
+        ("dead", ["2"]),
     ]:
         go(page, f"#/messages?queue=orders&state={state}")
         expect(items.locator("a.mono")).to_have_text(ids)
@@ -153,7 +159,10 @@ def test_messages_are_listed_by_state_found_and_changed(
     act(page, button, f"Release lease {lease}?", "Release", "1 message released")
     go(page, "#/messages?queue=orders&state=dead")
     act(
-        *(page, page.get_by_role("button", name="Discard"), "Discard 1 dead letter?", "Discard"),
+        page,
+        page.get_by_role("button", name="Discard"),
+        "Discard 1 dead letter?",
+        "Discard",
         "orders: 1 dead letter discarded",
     )
     # 4 was behind 3 in its group: now it is its turn.

@@ -330,7 +330,9 @@ def test_an_error_in_a_filter_is_marked_where_it_is(
     for text, marked, place, said in [
         (
             '{\n "type": "paid",\n "payload.a.b": {"$gte": 3, "$no": 4}\n}',
-            *('"$no": 4', "line 3, column 29", "unknown operator $no"),
+            '"$no": 4',
+            "line 3, column 29",
+            "unknown operator $no",
         ),
         ('{"$or": [{"a": 1}, {"b": {"$in": 7}}]}', '"$in": 7', "line 1, column 27", "$in"),
         ('{"type": }', "}", "line 1, column 10", "Not valid JSON: a value is expected here"),

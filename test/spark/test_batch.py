@@ -510,7 +510,9 @@ def test_a_fragmented_claim_is_read_by_its_ranges_whatever_the_statistics_say(
     rows = quoted(
         "pgq.leased_message where lease_id = {0} and id >= {1} and id < {2}"
         " and range_low < {2} and range_high > {1}",
-        *(lease, 30_000, 40_001),
+        lease,
+        30_000,
+        40_001,
     )
     with db.transaction():
         db.execute(f"select {PLAN}".encode())

@@ -169,18 +169,17 @@ def test_a_table_is_written_once_by_any_batch_that_has_a_writer(
     ).fetchall()
     assert found == [
         (
-            *(
-                1,
-                'a"\\,',
-                "12345.678",
-                True,
-                "2026-01-02",
-                "00ff",
-                ["x", "y,z"],
-                {"a": 1},
-                "NaN",
-            ),
-            *(True, "by default"),
+            1,
+            'a"\\,',
+            "12345.678",
+            True,
+            "2026-01-02",
+            "00ff",
+            ["x", "y,z"],
+            {"a": 1},
+            "NaN",
+            True,
+            "by default",
         ),
         (2, *[None] * 9, "by default"),
     ]

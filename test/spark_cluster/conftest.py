@@ -46,11 +46,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     }
     address = f"spark://127.0.0.1:{port}"
     commands = [
-        [*("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")],
+        ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"],
         *(
             [
-                *("worker.Worker", "--host", f"127.0.0.{number}", "--webui-port", "0"),
-                *("--cores", "1", "--memory", "1g", "--work-dir", str(scratch / str(number))),
+                "worker.Worker",
+                "--host",
+                f"127.0.0.{number}",
+                "--webui-port",
+                "0",
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+                "--work-dir",
+                str(scratch / str(number)),
                 address,
             ]
             for number in (2, 3)

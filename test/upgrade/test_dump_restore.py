@@ -15,8 +15,12 @@ from pgq import embedded
 
 # What a database learns again by itself is not worth a place in the dump.
 LEARNT = {
-    *("pgq.route", "pgq.routing", "pgq.filter", "pgq.filter_filter_id_seq"),
-    *("pgq.filter_scan", "pgq.filter_hit"),
+    "pgq.route",
+    "pgq.routing",
+    "pgq.filter",
+    "pgq.filter_filter_id_seq",
+    "pgq.filter_scan",
+    "pgq.filter_hit",
     "pgq.result_waiter",
     "pgq.staged",  # whoever staged it finds out, and stages it again
 }

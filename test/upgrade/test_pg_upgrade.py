@@ -60,8 +60,19 @@ def test_queues_survive_pg_upgrade(majors: tuple[int, int]) -> None:
         if new.major >= 18 > old.major:
             new.run("pg_checksums", "--disable", "-D", new.data)  # as initdb did it before 18
         new.run(
-            *("pg_upgrade", "-U", "postgres", "-b", old.bin_dir, "-B", new.bin_dir),
-            *("-d", old.data, "-D", new.data, "-s", new.root),
+            "pg_upgrade",
+            "-U",
+            "postgres",
+            "-b",
+            old.bin_dir,
+            "-B",
+            new.bin_dir,
+            "-d",
+            old.data,
+            "-D",
+            new.data,
+            "-s",
+            new.root,
         )
         new.start()
         with psycopg.connect(new.dsn(), autocommit=True) as conn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, KeysView, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import cache
@@ -39,9 +39,9 @@ class Row:
         """Return a row with these columns; the others are None."""
         return cls(*(columns.get(field.name) for field in fields(cls)))  # type: ignore[arg-type]
 
-    def keys(self) -> list[str]:
+    def keys(self) -> KeysView[str]:
         """Return the names of the columns."""
-        return [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return dict.fromkeys(field.name for field in fields(self)).keys()  # type: ignore[arg-type]
 
     def __getitem__(self, name: str) -> Any:
         try:
@@ -262,7 +262,8 @@ def _factory(kind: Any) -> Callable[[Any], Callable[[Sequence[Any]], Any]]:
     names = [field.name for field in fields(kind)]
 
     def factory(cursor: Any) -> Callable[[Sequence[Any]], Any]:
-        found = {column.name: i for i, column in enumerate(cursor.description or ())}
+        columns: list[Any] = cursor.description or []
+        found: dict[str, int] = {column.name: i for i, column in enumerate(columns)}
         positions = [found.get(name) for name in names]
         return lambda values: kind(*(None if i is None else values[i] for i in positions))
 

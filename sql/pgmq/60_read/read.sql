@@ -23,7 +23,8 @@ begin
         loop
             if vt <= 0 then
                 v_ids := v_ids || v_message.id;
-                v_message.lease_until := v_message.lease_until - v_lease + make_interval(secs => vt);
+                v_message.lease_until :=
+                    v_message.lease_until - v_lease + make_interval(secs => vt);
             end if;
             return next row(
                 v_message.id, v_message.attempt, v_message.published_at,

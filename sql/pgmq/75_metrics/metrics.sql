@@ -17,7 +17,8 @@ begin
         with total as materialized (
             -- Not those of an older queue of that name.
             select m.topic, count(*) as messages
-            from pgq.message m join pgq.queue t on t.name = m.topic and m.published_at >= t.created_at
+            from pgq.message m
+            join pgq.queue t on t.name = m.topic and m.published_at >= t.created_at
             where _metrics.queue_name is null or m.topic = _metrics.queue_name group by 1
         )
         select q.name, s.length,

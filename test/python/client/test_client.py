@@ -34,7 +34,8 @@ def test_a_message_lives_and_is_done(client: pgq.PooledClient) -> None:
     with client.claim("orders", {"type": "refund"}, n=10) as batch:
         (message,) = batch
         assert (message.id, message.payload, message.headers) == (
-            *(id, {"amount": 75}),
+            id,
+            {"amount": 75},
             {"type": "refund"},
         )
         assert (message.attempt, message.sender, message.recipient) == (1, "till", None)

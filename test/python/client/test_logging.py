@@ -138,7 +138,12 @@ def test_a_record_is_one_line_of_json() -> None:
         raise ValueError("two\nlines")
     except ValueError:
         record = logging.getLogger("pgq").makeRecord(
-            *("pgq", logging.ERROR, "file.py", 1, "%s of %s", ("one\ntwo", "orders")),
+            "pgq",
+            logging.ERROR,
+            "file.py",
+            1,
+            "%s of %s",
+            ("one\ntwo", "orders"),
             exc_info=sys.exc_info(),
             extra={"event": "message_failed", "queue": "orders", "delay": timedelta(seconds=1)},
         )
@@ -160,8 +165,15 @@ def test_a_record_is_one_line_of_json() -> None:
 def test_consume_logs_json_on_stderr(orders: pgq.PooledClient, pgq_process: Command) -> None:
     id = orders.publish("orders", {"body": SECRET})
     done = pgq_process(
-        *("consume", "orders", "--exec", "exit 0", "--drain", "--log", "json"),
-        *("--log-level", "debug"),
+        "consume",
+        "orders",
+        "--exec",
+        "exit 0",
+        "--drain",
+        "--log",
+        "json",
+        "--log-level",
+        "debug",
     )
     assert done.code == 0
     lines = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]

@@ -298,9 +298,26 @@ def test_maintain_does_the_upkeep(
 
 def test_publish_takes_all_that_a_message_has(pgq_run: Command, orders: pgq.PooledClient) -> None:
     said = pgq_run(
-        *("publish", "orders", '{"amount": 75}', "--headers", '{"type": "refund"}'),
-        *("--priority", 5, "--expires-in", "1h", "--sender", "shop", "--recipient", "bank"),
-        *("--reply-to", "answers", "--correlation-id", "c1", "--group-key", "g", "--json"),
+        "publish",
+        "orders",
+        '{"amount": 75}',
+        "--headers",
+        '{"type": "refund"}',
+        "--priority",
+        5,
+        "--expires-in",
+        "1h",
+        "--sender",
+        "shop",
+        "--recipient",
+        "bank",
+        "--reply-to",
+        "answers",
+        "--correlation-id",
+        "c1",
+        "--group-key",
+        "g",
+        "--json",
     )
     (message,) = orders.claim("orders")
     assert said.rows == [{"id": message.id}]

@@ -77,7 +77,9 @@ class Consumer:
             value(
                 self.conn,
                 "select extract(epoch from pgq.wait_begin(%s, %s, make_interval(secs => %s)))",
-                *(self.queue, self.name, self.timeout),
+                self.queue,
+                self.name,
+                self.timeout,
             )
         )
 
@@ -209,7 +211,13 @@ def test_any_insert_wakes_a_consumer(dsn: str, connect: Connect) -> None:
         assert consumer.notified(TIMEOUT), way.__name__
         assert consumer.claim(), way.__name__
     assert list(dict.fromkeys(consumer.got)) == [
-        *("function", "batch", "insert", "many", "copy", "trigger", "process")
+        "function",
+        "batch",
+        "insert",
+        "many",
+        "copy",
+        "trigger",
+        "process",
     ]
 
 

@@ -20,8 +20,13 @@ BATCH = 500
 KINDS = ("equality", "prefix", "range", "exists")
 # Every message has some of these fields, so filters of all kinds meet values of all kinds.
 FIELDS = (
-    *("customer", "path", "amount", "region"),
-    *("payload.shop", "payload.order.total", "msg.sender"),
+    "customer",
+    "path",
+    "amount",
+    "region",
+    "payload.shop",
+    "payload.order.total",
+    "msg.sender",
 )
 
 

@@ -168,8 +168,16 @@ class Driver(RuleBasedStateMachine):
             " on_expiry => %s, on_dead => %s, fair => %s, dedup => %s,"
             " dedup_window => %s * interval '1 s')",
             [
-                *(self.queue, lanes, LEASE, MAX_ATTEMPTS, set_size, on_expiry, on_dead),
-                *(self.fair, dedup, DEDUP_WINDOW),
+                self.queue,
+                lanes,
+                LEASE,
+                MAX_ATTEMPTS,
+                set_size,
+                on_expiry,
+                on_dead,
+                self.fair,
+                dedup,
+                DEDUP_WINDOW,
             ],
         )
         self.observer.execute(

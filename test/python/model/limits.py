@@ -99,7 +99,12 @@ class Walk:
     def step(self) -> None:
         steps: list[Callable[[Session], None]] = [
             *([self.publish] * 3 + [self.claim] * 6 + [self.finish] * 2),
-            *(self.begin, self.begin, self.end, self.wait, self.maintain, self.change),
+            self.begin,
+            self.begin,
+            self.end,
+            self.wait,
+            self.maintain,
+            self.change,
         ]
         session = self.chance.choice(self.sessions)
         try:

@@ -160,7 +160,8 @@ def test_types_and_meanings_are_told(dsn: str, orders: pgq.PooledClient) -> None
         family = families[name.removesuffix("_total")]
         assert (family.type, family.documentation) == (kind, help)
     assert families.keys() - {name.removesuffix("_total") for name, _, _ in names} == {
-        *("pgq_up", "pgq_scrape_seconds")
+        "pgq_up",
+        "pgq_scrape_seconds",
     }
 
 
@@ -375,7 +376,8 @@ def test_metrics_are_sent_by_otlp(dsn: str, orders: pgq.PooledClient) -> None:
         thread.start()
         try:
             with running(
-                *(dsn, "--otlp"),
+                dsn,
+                "--otlp",
                 OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{server.server_port}",
                 OTEL_METRIC_EXPORT_INTERVAL="200",
             ) as said:

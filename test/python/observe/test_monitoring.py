@@ -282,7 +282,11 @@ def test_every_expression_is_about_metrics_and_labels_that_are_there(
         assert told <= known[name] | ADDED_LABELS
     # What nobody looks at need not be measured.
     assert known.keys() - used <= {
-        *("pgq_info", "pgq_in_recovery", "pgq_counts_exact", "pgq_era", "pgq_hidden_snapshots"),
+        "pgq_info",
+        "pgq_in_recovery",
+        "pgq_counts_exact",
+        "pgq_era",
+        "pgq_hidden_snapshots",
         "pgq_unending_leases",
         "pgq_unending_leased_messages",
         "pgq_cancelled_messages_total",
@@ -359,7 +363,8 @@ def test_prometheus_scrapes_answers_the_dashboard_and_evaluates_the_rules(
     # There is no holder of an old snapshot, and a filter that has matched nothing has no ratio.
     silent = [query for query in QUERIES if not asked(scraping, "query", query=query)["result"]]
     assert [re.findall(r"pgq_\w+", query)[0] for query in silent] == [
-        *("pgq_filter_tested_messages_total", "pgq_snapshot_holder_seconds")
+        "pgq_filter_tested_messages_total",
+        "pgq_snapshot_holder_seconds",
     ]
     firing = asked(scraping, "query", query='ALERTS{alertname="PgqDown"}')["result"]
     assert firing == []

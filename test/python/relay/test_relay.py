@@ -114,7 +114,8 @@ def test_a_stream_has_every_message_as_it_was_published(
 ) -> None:
     client.subscribe("audit", "orders.#")
     id = client.publish(
-        *("orders.new", {"text": 'é"\\\n\u2028', "list": [None, True]}),
+        "orders.new",
+        {"text": 'é"\\\n\u2028', "list": [None, True]},
         headers={"type": "paid"},
         priority=3,
         sender="shop",
@@ -350,7 +351,9 @@ def test_a_directory_that_cannot_be_written_to_is_waited_for(
     place = tmp_path / "place"
     place.write_text("a file where a directory should be")
     relay = Relay(
-        *(client, "audit", open_destination(f"file://{place}", queue="audit")),
+        client,
+        "audit",
+        open_destination(f"file://{place}", queue="audit"),
         breaker=quick(1, 0.05),
         linger=timedelta(0),
     )
@@ -368,7 +371,9 @@ def test_object_storage_refuses_writes_and_stops_for_a_while(
     client.create_queue("audit", max_attempts=1)
     destination = open_destination("s3://audit/pre/fix", queue="audit")
     relay = Relay(
-        *(client, "audit", destination),
+        client,
+        "audit",
+        destination,
         batch_size=5,
         linger=timedelta(0),
         breaker=quick(3, 0.3),
@@ -614,7 +619,7 @@ def test_groups_keep_their_order_past_refusals(
     assert db.execute("select payload, error from pgq.dead_letter").fetchall() == [(3, "no")]
 
 
-def test_trouble_with_the_database_does_not_end_a_relay(
+def test_a_lost_connection_does_not_end_a_relay(
     client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     client.create_queue("audit")
@@ -681,8 +686,14 @@ def test_the_command_relays_and_is_listed(
 ) -> None:
     client.create_queue("orders")
     output = pgq_run(
-        *("relay", "--queue", "archive", "--subscribe", "orders", "--drain"),
-        *("--to", f"file://{tmp_path}"),
+        "relay",
+        "--queue",
+        "archive",
+        "--subscribe",
+        "orders",
+        "--drain",
+        "--to",
+        f"file://{tmp_path}",
     )
     assert output.code == 0, output.err
     client.publish("orders", 1)
@@ -694,8 +705,18 @@ def test_the_command_relays_and_is_listed(
     assert pgq_run("relay", "--queue", "missing", "--to", "memory:").code == 1
     process = subprocess.Popen(
         [
-            *(sys.executable, "-W", "error", "-m", "pgq", "relay", "--queue", "archive"),
-            *("--to", f"redis://127.0.0.1:{free_port()}/0", "--failures", "1"),
+            sys.executable,
+            "-W",
+            "error",
+            "-m",
+            "pgq",
+            "relay",
+            "--queue",
+            "archive",
+            "--to",
+            f"redis://127.0.0.1:{free_port()}/0",
+            "--failures",
+            "1",
         ],
         env=os.environ | {"PGQ_DSN": dsn},
         stderr=subprocess.PIPE,

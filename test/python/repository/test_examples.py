@@ -32,5 +32,8 @@ def test_an_example_prints_what_it_says(example: Path) -> None:
 
 def test_there_is_an_example_of_each_use() -> None:
     assert [example.stem for example in EXAMPLES] == [
-        *("finance", "gateway", "notifications", "orders"),
+        "finance",
+        "gateway",
+        "notifications",
+        "orders",
     ]

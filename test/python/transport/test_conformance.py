@@ -139,8 +139,16 @@ def direct(url: str, read: Read, stack: ExitStack) -> Place:
 
 
 KINDS = [
-    *("client", "transport", "memory", "other database", "stream", "channel", "jsonl", "parquet"),
-    *("objects", "webhook"),
+    "client",
+    "transport",
+    "memory",
+    "other database",
+    "stream",
+    "channel",
+    "jsonl",
+    "parquet",
+    "objects",
+    "webhook",
 ]
 
 
@@ -156,7 +164,8 @@ def test_every_transport_conforms(place: Place) -> None:
     # What is published arrives, whole, with an id.
     payload = {"text": 'é"\\\n\x01\u2028', "n": [1, 2.5, None, True, 2**40], "o": {"": {}}}
     publish(
-        *("orders", payload),
+        "orders",
+        payload,
         headers={"type": "paid", "n": 1, "flag": False},
         sender="shop",
         correlation_id="c",
@@ -260,7 +269,9 @@ def test_the_queue_in_memory_delivers_as_the_database_does(client: pgq.PooledCli
         said.append(same[0] == same[1])
         handled: list[Any] = []
         pgq.Consumer(
-            *(queue, "orders", lambda message: handled.append(message.payload)),
+            queue,
+            "orders",
+            lambda message: handled.append(message.payload),
             drain=True,
             notifications=False,
             maintain=False,

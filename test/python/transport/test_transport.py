@@ -88,7 +88,14 @@ def redis(tmp_path: Path) -> Iterator[tuple[Redis, subprocess.Popen[bytes]]]:
     with subprocess.Popen(
         [
             program,
-            *("--port", "0", "--unixsocket", path, "--save", "", "--dir", tmp_path),
+            "--port",
+            "0",
+            "--unixsocket",
+            path,
+            "--save",
+            "",
+            "--dir",
+            tmp_path,
         ],
         env=environment,
         stdout=subprocess.DEVNULL,

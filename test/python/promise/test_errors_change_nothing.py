@@ -1,4 +1,4 @@
-"""Bad circumstances and bad data: a clear error, and nothing has changed."""
+"""Failing connections, full disks, wrong data: a clear error, and nothing has changed."""
 
 from __future__ import annotations
 
