@@ -27,6 +27,7 @@ from typing import Any, Self
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from chaos.worker import SLOW
 from harness.install import check_invariants, install_plain
 from harness.paths import ROOT, TEST
 from harness.proxy import Proxy
@@ -235,11 +236,14 @@ class Chaos:
 
     def ledgers(self) -> Iterator[tuple[str, list[str]]]:
         for file in sorted(self.scratch.glob("*.ledger")):
-            # A worker that was killed may not have finished its last line.
-            for line in file.read_text().split("\n")[:-1]:
-                words = line.split(" ")
-                count = 2 if words[0] == "done" else 1
-                yield " ".join(words[:count]), words[count:]
+            yield from self.entries(file)
+
+    def entries(self, ledger: Path) -> Iterator[tuple[str, list[str]]]:
+        # A worker that was killed may not have finished its last line.
+        for line in ledger.read_text().split("\n")[:-1]:
+            words = line.split(" ")
+            count = 2 if words[0] == "done" else 1
+            yield " ".join(words[:count]), words[count:]
 
     def account(self, report: Report, when: str) -> None:
         """Compare what is stored with what was sent and with what workers were told."""
@@ -269,6 +273,17 @@ class Chaos:
         left = self.left()
         report.check("everything was delivered", f"{left} messages are left" if left else "")
         report.check("workers only ended when told to", "\n".join(self.defects))
+        report.check("a slow client gets on", self.slow_client())
+
+    def slow_client(self) -> str:
+        """What is wrong with the consumer that gives up after 400 ms; nothing, if it has work."""
+        what = Counter(
+            values[0] if words == "error" else "done"
+            for file in self.scratch.glob(f"consume-{SLOW}-*.ledger")
+            for words, values in self.entries(file)
+        )
+        late = what["57014"]
+        return "" if what["done"] > late else f"{what['done']} batches, {late} claims given up"
 
     def drain(self) -> None:
         """Let new workers deliver what is left."""

@@ -25,6 +25,8 @@ import pgq
 
 BACKLOG = 20_000
 GROUPS = 5
+# The consumer that gives up a statement after 400 ms
+SLOW = 1
 # Every message of `work` matches the first; between them they overlap.
 FILTERS: list[dict[str, Any] | None] = [
     None,
@@ -143,7 +145,7 @@ class Worker:
 
     def consume(self, conn: Connection) -> None:
         client = pgq.Client(conn)
-        if self.number == 1:  # a slow client gives up soon
+        if self.number == SLOW:
             conn.execute("set statement_timeout = '400 ms'")
         queue, wanted = "work", FILTERS[self.number % len(FILTERS)]
         if self.number == 0 and self.chance.random() < 0.1:

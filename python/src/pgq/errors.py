@@ -101,7 +101,10 @@ class PublishFailed(PgqError):
     """Some messages of a `Publisher` or `MultiPublisher` were refused: `drafts`."""
 
     def __init__(self, cause: Exception, drafts: Sequence[Draft]) -> None:
-        super().__init__(f"{len(drafts)} messages were refused, the last one because: {cause}")
+        if len(drafts) == 1:
+            super().__init__(f"a message was refused: {cause}")
+        else:
+            super().__init__(f"{len(drafts)} messages were refused, the last one because: {cause}")
         self.drafts = list(drafts)
         self.__cause__ = cause
 
