@@ -459,6 +459,7 @@ class Faults(Chaos):
             try:
                 with conn.transaction():
                     conn.execute("lock table pgq.lease in share mode")
+                    self.claim_same_token(conn)
                     row = conn.execute(
                         "select setval(case when number > 6291456 then 'pgq.checked_lease_id'"
                         " else 'pgq.lease_id' end::regclass, greatest(number, 2) - 1)"
@@ -473,6 +474,26 @@ class Faults(Chaos):
             except psycopg.errors.LockNotAvailable:
                 return False
         return row is not None
+
+    def claim_same_token(self, conn: psycopg.Connection) -> None:
+        """Claim with the number of a lease that is alive, and ending in the same second."""
+        row = conn.execute(
+            "select lease_id, left_of_it, setval('pgq.lease_id', number - 1) from ("
+            " select lease_id, until - pgq.now() as left_of_it, lease_id & 8388607 as number"
+            " from pgq.lease where until between pgq.now() + interval '300 ms' and pgq.now()"
+            " + interval '1 min' and lease_id & 8388607 between 2 and 6291455"
+            " order by random() limit 1) l"
+        ).fetchone()
+        if row is None:
+            return
+        with suppress(psycopg.errors.UniqueViolation), conn.transaction():
+            conn.execute("select pgq.publish('mine', '1')")
+            claimed = conn.execute(
+                "select lease_id from pgq.claim('mine', lease => %s)", [row[1]]
+            ).fetchone()
+            if claimed is not None and claimed[0] == row[0]:
+                self.defects.append(f"a claim got the token of a lease that is alive: {row[0]}")
+            raise psycopg.Rollback
 
     def expire_backlog(self) -> bool:
         """Publish thousands of messages that expire at once, as nobody takes them."""
