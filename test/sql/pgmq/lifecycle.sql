@@ -178,7 +178,8 @@ select lives_ok($$select pgmq.create_fifo_index('numbers'), pgmq.create_fifo_ind
     'what pgmq needs and pgq does not is accepted');
 -- What others have published costs nothing: no call reads the log from its beginning to its end.
 select pgmq.create('long'), pgmq.create('short');
-select count(*) from generate_series(1, 40), pgmq.send_batch('long', array_fill('1'::jsonb, '{1000}'));
+select count(*)
+from generate_series(1, 40), pgmq.send_batch('long', array_fill('1'::jsonb, '{1000}'));
 select count(*) from generate_series(1, 200) i, pgmq.send('short', to_jsonb(i));
 analyze pgq.message, pgq.ready, pgq.lease, pgq.scheduled;
 select sum(seq_tup_read + idx_tup_fetch) as before from pg_stat_xact_all_tables
