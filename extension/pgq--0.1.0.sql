@@ -2541,7 +2541,7 @@ comment on function pgq._filter_regexes(jsonb[], boolean) is
 
 -- How many nodes the regular expressions of one list count as: those that ignore case, or the
 -- others. Measured: a node is about 0.16 us, one equality. A regular expression of s characters
--- takes 1 us + s * 0.0065 us, more than that if it is long, and 0.06 us + s * 0.0006 us for each new
+-- takes 1 us + s * 0.0065 us, more if it is long, and 0.06 us + s * 0.0006 us for each new
 -- state. An anchored pattern makes at most as many states as it has characters.
 --
 -- Patterns search that can begin anywhere, or continue anywhere after their plain beginning.

@@ -69,7 +69,8 @@ select is(
         where pgq.matches(pg_temp.text_of(o.operator, 1024), jsonb_build_object('k',
             repeat('a', 1024))) is not null),
     4::bigint, 'a pattern has 1024 characters');
-select pg_temp.works(pg_temp.text_of(o.operator, o.n), format('%s has %s characters', o.operator, o.n))
+select pg_temp.works(
+    pg_temp.text_of(o.operator, o.n), format('%s has %s characters', o.operator, o.n))
     || E'\n' || pg_temp.fails(pg_temp.text_of(o.operator, o.n + 1), 'the filter has too many nodes',
         'and no more, because it is a regular expression')
 from (values ('$ilike', 113), ('$ieq', 113), ('$topic', 113), ('$suffix', 69), ('$substr', 69),
@@ -183,7 +184,8 @@ from (select * from unnest('{prefix,suffix,equals-ignore-case,wildcard}'::text[]
         as i (field)) as f
 where f.operator not in ('suffix', 'equals-ignore-case') or f.n <= 8 or f.n = 33
     and f.operator <> 'suffix';
-select cmp_ok(pg_temp.regexes(jsonb_build_object('k', pg_temp.patterns('wildcard', 1000))), '<=', 16,
+select cmp_ok(
+    pg_temp.regexes(jsonb_build_object('k', pg_temp.patterns('wildcard', 1000))), '<=', 16,
     'and no more of 1000');
 select is(pg_temp.regexes(jsonb_build_object('k', pg_temp.patterns('suffix', 3)
     || pg_temp.patterns('wildcard', 5) || '[{"cidr": "10.0.0.0/8"}, {"cidr": "::/8"}]')), 1,

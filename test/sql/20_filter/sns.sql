@@ -4,7 +4,8 @@ select no_plan();
 
 -- words that begin with letters and digits of all kinds
 create function pg_temp.word(i int) returns text language sql immutable as $$
-    select substr('abcdefghijklmnopqrstuvwxyz0123456789-é', i % 38 + 1, 1) || to_hex(i * 7919 % 4096)
+    select substr('abcdefghijklmnopqrstuvwxyz0123456789-é', i % 38 + 1, 1)
+        || to_hex(i * 7919 % 4096)
 $$;
 
 create temp table example (filter jsonb, message jsonb, expected boolean, why text);
@@ -203,7 +204,8 @@ select is_empty($$
                 else jsonb_build_object('prefix', jsonb_build_object('equals-ignore-case', p.word))
                 end)
             from generate_series(1, 900) as i, pg_temp.word(i) as p (word)))) as c,
-        (select v.value, exists (select from generate_series(1, 900) as i, pg_temp.word(i) as p (word)
+        (select v.value, exists (
+            select from generate_series(1, 900) as i, pg_temp.word(i) as p (word)
                 where lower(v.value) = p.word or i % 3 = 2 and starts_with(lower(v.value), p.word))
             from (select case j % 4 when 0 then w.word when 1 then upper(w.word)
                     when 2 then initcap(w.word) else w.word || 'z' end

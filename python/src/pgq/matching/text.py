@@ -272,9 +272,7 @@ def wide(pattern: str) -> int:
     if not classes or (len(classes) == 1 and not re.search(classes.pop(), plain, re.DOTALL)):
         return 0
     number = sum(
-        0 if part[2] in ("*", "+") else int(part[4] or part[3] or 1)
-        for part in found
-        if part[1]
+        0 if part[2] in ("*", "+") else int(part[4] or part[3] or 1) for part in found if part[1]
     )
     for low, high in re.findall(r"\)\{([0-9]+)(?:,([0-9]*))?\}", pattern):
         number *= max(int(high or low), 1)
