@@ -9,6 +9,7 @@ create table pgq.era (
     slot        smallint not null,
     number      bigint not null,
     started_at  timestamptz not null,
+    first_id    bigint,
     closed_xid  xid8,
     copied_xid  xid8,
     emptied_at  timestamptz,
@@ -18,6 +19,8 @@ create table pgq.era (
     constraint era_pkey primary key (slot)
 );
 comment on table pgq.era is 'The era in each slot of the ring. A slot never used has no row.';
+comment on column pgq.era.first_id is
+    'Messages with this id and later ones are in this era or a later one; null: not known.';
 comment on column pgq.era.emptied_at is
     'When the slot was truncated; null while it holds messages.';
 comment on column pgq.era.closed_xid is

@@ -37,9 +37,10 @@ revoke all on type pgq._claim from public;
 
 -- The lease that a fast path of claim has written: the data needed to read its messages.
 create type pgq._fast_lease as (
-    size    int,             -- null: nothing was taken
-    attempt int,
-    ids     int8multirange
+    lease_id bigint,         -- null: nothing was taken
+    size     int,
+    attempt  int,
+    ids      int8multirange
 );
 comment on type pgq._fast_lease is 'A lease of one row that was just written.';
 revoke all on type pgq._fast_lease from public;
@@ -50,6 +51,9 @@ revoke all on type pgq._fast_lease from public;
 -- time; rows that a long transaction commits late are found by a full scan.
 create type pgq._low as (
     rank   bigint,
+    high   bigint,           -- fast paths look for the head up to this rank: see _find_head
+    era    bigint,           -- the current era
+    first_id bigint,         -- messages from this id on are in that era, or in a later one
     seen   pg_snapshot,
     own    xid8,             -- transaction that noted it, if it had an id: it may write more
     size   int,              -- messages in the row at the head; 0: no row; null: no fast path

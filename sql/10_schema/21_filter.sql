@@ -68,11 +68,23 @@ create type pgq._lanes as (
 comment on type pgq._lanes is 'The lanes that can hold a match for a filter.';
 revoke all on type pgq._lanes from public;
 
+-- What one scan of a queue has found.
+create type pgq._scan as (
+    places tid[],            -- rows that hold matches
+    sets   int8multirange[], -- their ids that match
+    counts int[],            -- how many these are
+    last   bigint,           -- rank of the last of these rows
+    count  bigint            -- how many messages match
+);
+comment on type pgq._scan is 'Ready rows that hold matches, and the matches.';
+revoke all on type pgq._scan from public;
+
 -- The result of a scan for matches.
 create type pgq._found as (
     among  tid[],            -- rows to scan next, instead of the queue
     places tid[],            -- rows that hold matches
     sets   int8multirange[], -- their ids that match; null: all of them
+    counts int[],            -- how many these are
     tested bigint,           -- messages that were tested
     low    bigint,           -- rank at which the scan can go on; null: it has reached the end
     high   bigint,           -- no match before this rank is left; null: not known

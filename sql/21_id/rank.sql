@@ -34,3 +34,8 @@ create or replace function pgq._rank_first() returns bigint
 language sql immutable parallel safe
 return -9223372036854775808;
 comment on function pgq._rank_first() is 'A rank before all others.';
+
+create or replace function pgq._rank_last() returns bigint
+language sql immutable parallel safe
+return 9223372036854775807;
+comment on function pgq._rank_last() is 'A rank behind all others.';

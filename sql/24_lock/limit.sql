@@ -9,6 +9,8 @@ return case name
     -- seconds it scans a queue from its first row again.
     when 'ticks' then 40
     when 'watermark_seconds' then 60
+    -- Rows from the head on among which fast paths look for it.
+    when 'window_rows' then 64
     -- After how many seconds upkeep reads all leases and scheduled rows of a queue again.
     when 'full_seconds' then 5
     -- Rows that one upkeep within a claim handles of each kind, and messages in them.
@@ -23,6 +25,8 @@ return case name
     when 'expired_rows' then 1000
     -- Messages that one step of maintain() sorts into lanes.
     when 'sort_messages' then 50000
+    -- Messages of a claim by filter that fit into one lease row, whatever gaps their ids have.
+    when 'one_lease_row' then 500
     -- Messages that a claim has to test before it stores the scan cursor of its filter.
     when 'cursor_tests' then 500
     -- Messages that filters test without a match before a queue with lane_keys {auto} adds a key.

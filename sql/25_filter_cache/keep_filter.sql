@@ -6,10 +6,12 @@ as $$
 declare
     v_filter pgq.filter := pgq._find_filter(document, queue.lane_keys);
 begin
+    if v_filter.filter_id is not null then
+        return v_filter;
+    end if;
     -- Two sessions may store the same filter at once: both rows are right, and neither waits. Each
     -- queue has a limit of its own, so that none can fill the cache of the others.
-    if v_filter.filter_id is null and (
-        select count(*) < pgq._limit('filters') from pgq.filter f
+    if (select count(*) < pgq._limit('filters') from pgq.filter f
         where f.queue_id = queue.queue_id)
     then
         insert into pgq.filter (queue_id, hash, document, lane_keys, scope, path, equal,

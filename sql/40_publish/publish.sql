@@ -83,8 +83,11 @@ begin
             where v_version = (select sum(s.version) from pgq.routing s)
               and (not exists (select from pgq.waiter) or pgq._wake(q) is not null);
         end if;
-        if found or v_version = (select sum(s.version) from pgq.routing s) then
+        -- Two IFs, because the second is a query of its own.
+        if found then
             return v_id;
+        elsif v_version = (select sum(s.version) from pgq.routing s) then
+            return v_id;  -- no queue receives the topic now
         end if;
         delete from pgq.message m where m.id = v_id;  -- the route has changed meanwhile
     end if;

@@ -58,12 +58,15 @@ begin
         from pgq.queue q
         where q.queue_id = any (route.queue_ids)
           and route.version = (select sum(s.version) from pgq.routing s);
-    elsif v_high = v_low then
+    elsif v_high - v_low + 1 = cardinality(ids) then
         insert into pgq.ready (queue_id, rank, attempt, size, xid, grouped, ids)
-        select q, pgq._rank(_publish_direct.priority, false, v_low), 0, 1, _publish_direct.xid,
-               false, int8multirange(int8range(v_low, v_low + 1))
-        from unnest(route.queue_ids) q
-        where route.version = (select sum(s.version) from pgq.routing s);
+        select q.queue_id, pgq._rank(_publish_direct.priority, false, i), 0,
+               least(q.set_size, v_high - i + 1), _publish_direct.xid, false,
+               int8multirange(int8range(i, least(i + q.set_size, v_high + 1)))
+        from pgq.queue q
+        cross join lateral generate_series(v_low, v_high, q.set_size) i
+        where q.queue_id = any (route.queue_ids)
+          and route.version = (select sum(s.version) from pgq.routing s);
     else
         perform pgq._add_ready(q.queue_id, null, _publish_direct.priority, false, 0, null, null,
                                false, _publish_direct.ids, q.set_size)
@@ -73,9 +76,11 @@ begin
     end if;
     -- The log may have been locked by a subscription that adds older messages: then the route has
     -- changed, and these messages are new for it.
-    if not found and route.version <> (select sum(s.version) from pgq.routing s) then
-        delete from pgq.message m where m.id = any (_publish_direct.ids);
-        return false;
+    if not found then  -- two IFs, because the second is a query of its own
+        if route.version <> (select sum(s.version) from pgq.routing s) then
+            delete from pgq.message m where m.id = any (_publish_direct.ids);
+            return false;
+        end if;
     end if;
     if exists (select from pgq.waiter) then
         perform pgq._wake(q) from unnest(route.queue_ids) q;

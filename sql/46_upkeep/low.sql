@@ -9,19 +9,23 @@ comment on function pgq._low_tick(timestamptz) is
 
 create or replace function pgq._low_get(value text, secret text) returns pgq._low
 language sql stable
-return case when left(value, 32) = md5(substr(value, 33) || pg_backend_pid() || secret)
-       then substr(value, 33)::pgq._low end;
+return case when split_part(value, '#', 1)
+                 = md5(split_part(value, '#', 2) || pg_backend_pid() || secret)
+       then split_part(value, '#', 2)::pgq._low end;
 comment on function pgq._low_get(text, text) is 'The low watermark in the value of the setting.';
 
 create or replace function pgq._low_set(queue_id int, secret text, low text) returns text
 language sql volatile
-return set_config('pgq.low_' || queue_id, md5(low || pg_backend_pid() || secret) || low, false);
+return set_config('pgq.low_' || queue_id, md5(low || pg_backend_pid() || secret) || '#' || low, false);
 comment on function pgq._low_set(int, text, text) is 'Stores the low watermark of a queue.';
 
 -- Rows before the watermark that its snapshot could not see: redeliveries, higher priorities, late
 -- commits. One probe of the index for each transaction that was running then; a join or = any
--- would walk over the whole index. Each probe reads at most "most" rows.
-create or replace function pgq._late_rows(queue_id int, low pgq._low, most int)
+-- would walk over the whole index. Each probe reads at most "most" rows. Without rows that the
+-- filter is known not to match.
+create or replace function pgq._late_rows(
+    queue_id int, low pgq._low, most int, filter_id bigint default null
+)
 returns pgq._late
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -37,6 +41,7 @@ begin
     from (
         (select r.ctid as place, r.rank, r.size, r.suspect from pgq.ready r
          where r.queue_id = _late_rows.queue_id and r.xid >= pg_snapshot_xmax(low.seen)
+           and r.unmatched_by is distinct from coalesce(_late_rows.filter_id, 0)
          order by r.xid limit most)
         union all
         select p.place, p.rank, p.size, p.suspect
@@ -44,12 +49,14 @@ begin
         cross join lateral (
             select r.ctid as place, r.rank, r.size, r.suspect from pgq.ready r
             where r.queue_id = _late_rows.queue_id and r.xid = i.xid
-              and i.xid < pg_snapshot_xmax(low.seen) order by r.xid limit most) p
+              and i.xid < pg_snapshot_xmax(low.seen)
+              and r.unmatched_by is distinct from coalesce(_late_rows.filter_id, 0)
+            order by r.xid limit most) p
     ) n;
     return v_late;
 end
 $$;
-comment on function pgq._late_rows(int, pgq._low, int) is
+comment on function pgq._late_rows(int, pgq._low, int, bigint) is
     'Ready rows before the low watermark that its snapshot could not see.';
 
 -- Whether a fast path may look up late rows by one range of transactions, from the oldest that was

@@ -64,8 +64,8 @@ begin
                        where e.slot = (v_number + 1) % 3 and e.emptied_at is null)
        and exists (select from pgq.message m where m.era = v_number % 3)
     then
-        perform pgq._begin_era(v_number + 1, now);
         perform setval('pgq.era_number', v_number + 1);
+        perform pgq._begin_era(v_number + 1, now);
         return true;
     end if;
     return false;
@@ -78,15 +78,20 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into pgq.era as e (slot, number, started_at)
-    values (_begin_era.number % 3, _begin_era.number, _begin_era.now)
+    -- A publisher takes the id of a message before it reads the number of the era. So messages
+    -- whose ids are taken from now on are in this era or a later one.
+    insert into pgq.era as e (slot, number, started_at, first_id)
+    values (_begin_era.number % 3, _begin_era.number, _begin_era.now,
+            coalesce(pg_sequence_last_value('pgq.message_id'), 0) + 1)
     on conflict on constraint era_pkey do update
-    set number = excluded.number, started_at = excluded.started_at, closed_xid = null,
+    set number = excluded.number, started_at = excluded.started_at,
+        first_id = excluded.first_id, closed_xid = null,
         copied_xid = null, emptied_at = null, messages = null, checksum = null,
         archived_at = null;
 end
 $$;
-comment on function pgq._begin_era(bigint, timestamptz) is 'Stores the beginning of an era.';
+comment on function pgq._begin_era(bigint, timestamptz) is
+    'Stores the beginning of the current era.';
 
 -- Truncates a slot of the log; false if it is in use. Waits for the lock for 40 ms: on a busy
 -- server another session always holds it for a moment, and all later ones wait as long. If that is

@@ -7,7 +7,7 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_now timestamptz := pgq.now();
+    v_now timestamptz;
     v_queue_id int;
     v_attempt int;
     v_claimed_at timestamptz;
@@ -33,20 +33,21 @@ begin
                   l.flow
         into v_queue_id, v_attempt, v_claimed_at, v_holder, v_client, v_ids, v_count, v_journal,
              v_flow;
-        if v_journal then
-            insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at,
-                                     holder, client, ids)
-            values (v_now, v_queue_id, 'ack', v_attempt, v_count, ack.lease_id, v_claimed_at,
-                    v_holder, v_client, v_ids);
-        end if;
-        if v_flow is not null then
-            perform pgq._wake(v_queue_id);  -- the limit has room again
-        end if;
         if v_count > 0 then
+            if v_journal then
+                insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at,
+                                         holder, client, ids)
+                values (pgq.now(), v_queue_id, 'ack', v_attempt, v_count, ack.lease_id,
+                        v_claimed_at, v_holder, v_client, v_ids);
+            end if;
+            if v_flow is not null then
+                perform pgq._wake(v_queue_id);  -- the limit has room again
+            end if;
             return v_count;
         end if;
-        v_count := 0;
     end if;
+    v_now := pgq.now();
+    v_count := 0;
     for v_part in select * from pgq._end_lease(ack.lease_id, ack.ids) loop
         if v_part.journal then
             insert into pgq.journal (at, queue_id, event, attempt, size, lease_id, claimed_at,

@@ -1,20 +1,36 @@
--- The messages of a set of ids, in order of their ids, as a lease delivers them: the only reader
--- for claims, named claims, streams and parallel readers. The planner inlines it. An id without a
--- message is an error.
+-- The only reader of messages for claims, named claims, streams and parallel readers, in three
+-- steps: of a range of ids, of a set of ids, of a lease. The planner inlines all of them.
+
+-- A caller that knows the slot of all messages passes it: the executor then prepares one partition
+-- instead of three.
+create or replace function pgq._read_range(
+    lease_id bigint, attempt int, until timestamptz, first bigint, behind bigint, slot int
+) returns setof pgq.claimed
+language sql stable
+begin atomic
+    select _read_range.lease_id, m.id, m.topic, m.priority, _read_range.attempt, m.headers,
+           m.payload, m.sender, m.recipient, m.reply_to, m.correlation_id, m.group_key,
+           m.published_at, m.expires_at, nullif(until, 'infinity')
+    from pgq.message m
+    where m.id >= first and m.id < behind
+      and m.era >= coalesce(slot, 0) and m.era <= coalesce(slot, 2)
+    order by m.id;
+end;
+comment on function pgq._read_range(bigint, int, timestamptz, bigint, bigint, int) is
+    'The messages of a range of ids, as a lease delivers them.';
+
+-- In order of the ids. A range without any message is an error.
 create or replace function pgq._read_ids(
     lease_id bigint, attempt int, until timestamptz, ids int8multirange
 ) returns setof pgq.claimed
 language sql stable
 begin atomic
     select _read_ids.lease_id, coalesce(m.id, pgq._refuse_missing(_read_ids.lease_id)), m.topic,
-           m.priority, _read_ids.attempt, m.headers, m.payload, m.sender, m.recipient, m.reply_to,
-           m.correlation_id, m.group_key, m.published_at, m.expires_at, nullif(until, 'infinity')
+           m.priority, m.attempt, m.headers, m.payload, m.sender, m.recipient, m.reply_to,
+           m.correlation_id, m.group_key, m.published_at, m.expires_at, m.lease_until
     from unnest(_read_ids.ids) r
-    left join lateral (
-        select e.id, e.topic, e.priority, e.headers, e.payload, e.sender, e.recipient, e.reply_to,
-               e.correlation_id, e.group_key, e.published_at, e.expires_at
-        from pgq.message e where e.id >= lower(r) and e.id < upper(r) order by e.id
-    ) m on true;
+    left join lateral pgq._read_range(
+        _read_ids.lease_id, _read_ids.attempt, until, lower(r), upper(r), null) m on true;
 end;
 comment on function pgq._read_ids(bigint, int, timestamptz, int8multirange) is
     'The messages of a set of ids, as a lease delivers them.';

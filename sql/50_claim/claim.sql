@@ -18,73 +18,86 @@ set search_path = pg_catalog, pg_temp
 -- @worker
 as $$
 declare
-    v_queue pgq.queue;
+    v_queue record;
+    v_low pgq._low;
     v_now timestamptz;
     v_until timestamptz;
-    v_low pgq._low;
-    v_lease_id bigint;
-    v_head pgq._fast_lease;
+    v_lease pgq._fast_lease;
+    v_slot int;  -- of all messages in the lease; null: not known
     v_taken pgq._taken;
     v_count int;
 begin
     -- All uncommon arguments in one IF: PL/pgSQL evaluates every IF as a separate expression.
-    if (n between 1 and 1000000 and lease is null and done is null
-        and caller = current_user) is not true
-    then
+    if (n between 1 and 1000000 and lease is null and caller = current_user) is not true then
         perform pgq._check_claim(caller, topic, n, lease, done);
-        if done is not null then
-            perform pgq.ack(done);
-        end if;
         lease := case when lease is not null then least(
             lease, (select pgq._lease_span(q.max_lease, '10 years') from pgq.queue q
                     where q.name = claim.topic)) end;
     end if;
-    select q.* into v_queue from pgq.queue q where q.name = claim.topic;
-    if v_queue.mode is distinct from 'queue' then
-        perform pgq._refuse_claim(topic);
+    if done is not null then
+        v_count := pgq.ack(done);
     end if;
-    v_now := pgq.now();
+    -- Only the columns that a fast path needs. The duration is in seconds, so that no stored
+    -- interval can make its computation fail.
+    select q.queue_id, q.mode, q.secret, q.journal = 'all' as journal,
+           q.paused or q.limited or q.mode <> 'queue' as special,
+           least(date_part('epoch', coalesce(claim.lease, q.lease)), 601) as seconds
+    into v_queue
+    from pgq.queue q where q.name = claim.topic;
     v_low := pgq._low_get(current_setting('pgq.low_' || v_queue.queue_id, true), v_queue.secret);
-    if filter is null and key is null and not (v_queue.paused or v_queue.limited)
+    -- No fast path for a lease of more than ten minutes: see _lease_token.
+    if filter is null and key is null and not v_queue.special
+       and v_queue.seconds > 0 and v_queue.seconds <= 600
        and current_setting('transaction_isolation') = 'read committed'
     then
+        v_now := pgq.now();
         if v_low.tick is distinct from pgq._low_tick(v_now) then
-            v_low := (pgq._find_head(v_queue, pgq._upkeep_tick(v_queue, v_low, v_now), v_now)).low;
+            v_low := (
+                select (pgq._find_head(q, pgq._upkeep_tick(q, v_low, v_now), v_now)).low
+                from pgq.queue q where q.queue_id = v_queue.queue_id);
             if v_low.size = 0 and v_low.upkeep > 0 then
                 return;
             end if;
             v_now := pgq.now();
         end if;
-        -- Computed in seconds: so no stored interval can make it fail.
-        v_until := v_now + make_interval(secs => greatest(least(
-            date_part('epoch', coalesce(lease, v_queue.lease)), 601), 0));
-        if v_until = v_now or v_until > v_now + interval '10 min' then
-            null;  -- the token of a long lease has to be compared with others: see _lease_token
-        elsif v_low.size = n then
-            v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
-            v_head := pgq._take_row(v_queue, v_low, n, v_lease_id, v_now, v_until);
+        v_until := v_now + make_interval(secs => v_queue.seconds);
+        if v_low.size = n then
+            v_lease := pgq._take_row(v_queue.queue_id, v_low.rank, v_low.high, v_low.seen, n,
+                                     v_queue.journal, v_now, v_until);
         elsif v_low.size = 1 then
-            v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
-            v_head := pgq._take_singles(v_queue, v_low, n, v_lease_id, v_now, v_until);
+            v_lease := pgq._take_singles(v_queue.queue_id, v_low.rank, v_low.seen, n,
+                                         v_queue.journal, v_now, v_until);
         elsif v_low.size > n then
-            v_lease_id := pgq._lease_second(v_until) + nextval('pgq.lease_id');
-            v_head := pgq._take_part(v_queue, v_low, n, v_lease_id, v_now, v_until);
+            v_lease := pgq._take_part(v_queue.queue_id, v_low.rank, v_low.high, v_low.seen, n,
+                                      v_queue.journal, v_now, v_until);
         end if;
-        if v_head.size > 0 then
-            return query
-                select * from pgq._read_ids(v_lease_id, v_head.attempt, v_until, v_head.ids);
+        if v_lease.size > 0 then
+            if upper(v_lease.ids) - lower(v_lease.ids) = v_lease.size then
+                v_slot := case when lower(v_lease.ids) >= v_low.first_id
+                                    and v_low.era = pg_sequence_last_value('pgq.era_number')
+                          then v_low.era % 3 end;
+                return query select * from pgq._read_range(
+                    v_lease.lease_id, v_lease.attempt, v_until, lower(v_lease.ids),
+                    upper(v_lease.ids), v_slot);
+            else
+                return query select * from pgq._read_ids(
+                    v_lease.lease_id, v_lease.attempt, v_until, v_lease.ids);
+            end if;
             get diagnostics v_count = row_count;
-            if v_count < v_head.size then
-                perform pgq._refuse_missing(v_lease_id);
+            if v_count < v_lease.size then
+                perform pgq._refuse_missing(v_lease.lease_id);
             end if;
             return;
         end if;
     end if;
 
-    v_taken := pgq._claim(v_queue, nullif(filter, '{}'), n, lease, key, v_low,
+    if v_queue.mode is distinct from 'queue' then
+        perform pgq._refuse_claim(topic);
+    end if;
+    v_taken := pgq._claim(pgq._queue(topic), nullif(filter, '{}'), n, lease, key, v_low,
                           tended => v_until is not null);
     if v_taken.size > 0 then
-        if exists (select from pgq.lease l where l.lease_id = v_taken.lease_id and l.part = 0) then
+        if (select count(*) = 1 from pgq.lease l where l.lease_id = v_taken.lease_id) then
             return query select * from pgq._read_lease(v_taken.lease_id);
         else
             return query
@@ -92,6 +105,7 @@ begin
                 order by m.priority desc, m.attempt > 1 desc, m.id;
         end if;
         get diagnostics v_count = row_count;
+        -- Otherwise the caller could acknowledge messages that it never got.
         if v_count < v_taken.size then
             perform pgq._refuse_missing(v_taken.lease_id);
         end if;

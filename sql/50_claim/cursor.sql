@@ -16,10 +16,19 @@ end
 $$;
 comment on function pgq._cursor_get(bigint, int) is 'The scan cursor of a filter.';
 
--- Stores a cursor if that pays off: the claim has tested many messages, or the last cursor is a
--- second old. Does not wait for another claim that stores one.
+-- Whether to store a new cursor: the claim has tested many messages, or the cursor that it began
+-- with is a second old.
+create or replace function pgq._cursor_is_due(low pgq._low, tested bigint, now timestamptz)
+returns boolean
+language sql stable
+return tested >= pgq._limit('cursor_tests') or low.tick is null
+    or abs(pgq._low_tick(now) - low.tick) > pgq._limit('ticks');
+comment on function pgq._cursor_is_due(pgq._low, bigint, timestamptz) is
+    'Whether a claim stores a new scan cursor.';
+
+-- Stores a cursor. Does not wait for another claim that stores one.
 create or replace function pgq._cursor_set(
-    filter_id bigint, queue pgq.queue, low pgq._low, tested bigint, now timestamptz
+    filter_id bigint, queue pgq.queue, low pgq._low, now timestamptz
 ) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -27,11 +36,10 @@ as $$
 declare
     v_old record;
 begin
-    select s.ctid as place, s.noted_at, (s.low).seen as seen into v_old from pgq.filter_scan s
+    select s.ctid as place, (s.low).seen as seen into v_old from pgq.filter_scan s
     where s.filter_id = _cursor_set.filter_id and s.queue_id = queue.queue_id
     order by s.noted_at desc limit 1;
-    if tested < pgq._limit('cursor_tests') and v_old.noted_at > now - interval '1 s'
-       or pg_snapshot_xmax(v_old.seen) > pg_snapshot_xmax(low.seen)
+    if pg_snapshot_xmax(v_old.seen) > pg_snapshot_xmax(low.seen)
        or current_setting('transaction_isolation') <> 'read committed'
        -- The lanes may have changed since the queue was read: the scan may have left out rows.
        or not exists (select from pgq.queue q
@@ -41,6 +49,7 @@ begin
     then
         return;
     end if;
+    low.tick := pgq._low_tick(now);
     if v_old.place is null then
         insert into pgq.filter_scan (filter_id, queue_id, low, noted_at)
         values (_cursor_set.filter_id, queue.queue_id, _cursor_set.low, now);
@@ -51,5 +60,5 @@ begin
     end if;
 end
 $$;
-comment on function pgq._cursor_set(bigint, pgq.queue, pgq._low, bigint, timestamptz) is
+comment on function pgq._cursor_set(bigint, pgq.queue, pgq._low, timestamptz) is
     'Stores the scan cursor of a filter.';

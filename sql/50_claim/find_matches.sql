@@ -2,8 +2,6 @@
 -- ids match. Searches the given rows; or, without any, the next rows of the lanes that can hold a
 -- match, or of the whole queue. Locks nothing.
 --
--- Each way is one flat statement that stops at the n-th match: a message is tested in 0.2 us, and
--- anything that works in chunks, or with an aggregate per row, costs more than that.
 create or replace function pgq._find_matches(
     claim pgq._claim, filter pgq.filter, lanes pgq._lanes, among tid[]
 ) returns pgq._found
@@ -20,6 +18,7 @@ declare
     -- A scan that has tested everything leaves the cursor where new messages arrive.
     v_end bigint := greatest(
         claim.low, pgq._rank(0, false, pg_sequence_last_value('pgq.message_id') + 1));
+    v_scan pgq._scan;
     v_count bigint;
     v_last bigint;
 begin
@@ -45,10 +44,11 @@ begin
           and pgq._in_lanes(lanes, r.lane_id, r.hash);
     end if;
     if among is not null then
-        select array_agg(h.place), array_agg(h.ids), max(h.rank), sum(h.count)::bigint
-        into v_found.places, v_found.sets, v_last, v_count
+        select array_agg(h.place), array_agg(h.ids), array_agg(h.count), max(h.rank), sum(h.count)
+        into v_found.places, v_found.sets, v_found.counts, v_last, v_count
         from (
-            select x.place, x.rank, range_agg(int8range(x.id, x.id + 1)) as ids, count(*) as count
+            select x.place, x.rank, range_agg(int8range(x.id, x.id + 1)) as ids,
+                   count(*)::int as count
             from (
                 select r.place, r.rank, m.id
                 -- Separate: else the planner would find the rows by walking through all ranks.
@@ -60,9 +60,8 @@ begin
                   and r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
                   and (r.expires_at is null or r.expires_at > claim.claimed_at)
                   and pgq._in_lanes(lanes, r.lane_id, r.hash)
-                  and (r.lane_id = any (lanes.sure) or case when v_equal is not null
-                      then m.headers @> v_equal
-                      else pgq._matches(v_path, v_scope, m, r.attempt + 1, claim.claimed_at) end)
+                  and case when v_equal is not null then m.headers @> v_equal
+                      else pgq._matches(v_path, v_scope, m, r.attempt + 1, claim.claimed_at) end
                 order by r.rank limit claim.n
             ) x
             group by 1, 2
@@ -75,25 +74,16 @@ begin
         return v_found;
     end if;
 
-    select array_agg(h.place), array_agg(h.ids), max(h.rank), coalesce(sum(h.count), 0)::bigint
-    into v_found.places, v_found.sets, v_last, v_count
-    from (
-        select x.place, x.rank, range_agg(int8range(x.id, x.id + 1)) as ids, count(*) as count
-        from (
-            select r.ctid as place, r.rank, m.id from pgq.ready r
-            cross join lateral unnest(r.ids) u (ids)
-            join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
-            where r.queue_id = claim.queue_id and r.rank >= claim.low
-              and r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
-              and (r.expires_at is null or r.expires_at > claim.claimed_at)
-              and pgq._in_lanes(lanes, r.lane_id, r.hash)
-              and (r.lane_id = any (lanes.sure) or case when v_equal is not null
-                  then m.headers @> v_equal
-                  else pgq._matches(v_path, v_scope, m, r.attempt + 1, claim.claimed_at) end)
-            order by r.rank limit claim.n
-        ) x
-        group by 1, 2
-    ) h;
+    if v_scope = 'headers' then
+        v_scan := pgq._scan_headers(claim, v_path, v_equal, filter.filter_id, lanes);
+    else
+        v_scan := pgq._scan_messages(claim, v_path, v_scope, filter.filter_id, lanes);
+    end if;
+    v_found.places := v_scan.places;
+    v_found.sets := v_scan.sets;
+    v_found.counts := v_scan.counts;
+    v_count := v_scan.count;
+    v_last := v_scan.last;
     v_found.high := case when v_count < claim.n then v_end else v_last end;
     v_found.low := case when v_count = claim.n then v_last + 1 end;
     v_found.partly := case when v_count = claim.n then v_last end;
@@ -102,10 +92,9 @@ begin
         select r.size from pgq.ready r
         where r.queue_id = claim.queue_id and r.rank >= claim.low
           -- One bound and no OR: the scan ends there instead of reading the rest of the queue.
-          and r.rank <= case when v_count < claim.n then 9223372036854775807 else v_last end
+          and r.rank <= case when v_count < claim.n then pgq._rank_last() else v_last end
           and r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
           and pgq._in_lanes(lanes, r.lane_id, r.hash)
-          and (r.lane_id = any (lanes.sure)) is not true
         order by r.rank offset 0
     ) t;
     return v_found;

@@ -16,11 +16,11 @@ begin
     if low.size > claim.n and claim.key is null
        and claim.until < claim.claimed_at + interval '10 min'
     then
-        claim.lease_id := pgq._lease_second(claim.until) + nextval('pgq.lease_id');
-        v_part := pgq._take_part(queue, low, claim.n, claim.lease_id, claim.claimed_at, claim.until,
-                                 claim.flow, claim.permits);
+        v_part := pgq._take_part(
+            queue.queue_id, low.rank, low.high, low.seen, claim.n, claim.journal,
+            claim.claimed_at, claim.until, claim.flow, claim.permits);
         if v_part.size > 0 then
-            return row(claim.lease_id, v_part.size, null)::pgq._taken;
+            return row(v_part.lease_id, v_part.size, null)::pgq._taken;
         end if;
         v_head := null;
     end if;

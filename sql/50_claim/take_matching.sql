@@ -21,6 +21,7 @@ declare
     v_late pgq._late;
     v_found pgq._found;
     v_rows record;
+    v_size int;
     v_taken pgq._taken := row(null, 0, null)::pgq._taken;
     v_tested bigint := 0::bigint;
     v_stop bigint;
@@ -35,7 +36,7 @@ begin
     end if;
     v_low := pgq._cursor_get(v_filter.filter_id, queue.queue_id);
     if v_low.seen is not null then
-        v_late := pgq._late_rows(queue.queue_id, v_low, 2147483647);
+        v_late := pgq._late_rows(queue.queue_id, v_low, 2147483647, v_filter.filter_id);
     end if;
     claim.part := 1;
     claim.low := coalesce(v_low.rank, pgq._rank_first());
@@ -48,19 +49,33 @@ begin
                 claim.lease_id := pgq._lease_token(claim.until);
                 v_taken.lease_id := claim.lease_id;
             end if;
-            v_rows := pgq._take_rows(
-                claim, v_found.places, v_found.sets, v_filter.filter_id, v_found.partly);
-            v_taken.size := v_taken.size + v_rows.size;
-            claim.n := claim.n - v_rows.size;
-            claim.part := v_rows.part;
-            v_suspect := v_rows.suspect;
-            -- Rows that others have locked. Others may roll back, so the cursor stays before them.
-            select least(v_stop, min(r.rank)),
-                   v_taken.missed || array_agg(r.ctid) filter (where r.size > 1)
-            into v_stop, v_taken.missed
-            from pgq.ready r
-            where r.ctid = any (v_found.places) and r.queue_id + 0 = queue.queue_id;
-            if v_rows.size = 0 then
+            v_size := null;
+            if v_found.sets is not null and claim.n <= pgq._limit('one_lease_row') then
+                v_size := (pgq._take_sets(
+                    claim, v_found.places, v_found.sets, v_found.counts, v_filter.filter_id,
+                    v_found.partly)).size;
+            end if;
+            if v_size is not null then
+                claim.part := claim.part + 1;
+            else
+                v_rows := pgq._take_rows(
+                    claim, v_found.places, v_found.sets, v_filter.filter_id, v_found.partly);
+                v_size := v_rows.size;
+                claim.part := v_rows.part;
+                v_suspect := v_rows.suspect;
+            end if;
+            v_taken.size := v_taken.size + v_size;
+            claim.n := claim.n - v_size;
+            if claim.n > 0 or v_found.sets is null then
+                -- Rows that others have locked. Others may roll back, so the cursor stays before
+                -- them.
+                select least(v_stop, min(r.rank)),
+                       v_taken.missed || array_agg(r.ctid) filter (where r.size > 1)
+                into v_stop, v_taken.missed
+                from pgq.ready r
+                where r.ctid = any (v_found.places) and r.queue_id + 0 = queue.queue_id;
+            end if;
+            if v_size = 0 then
                 -- Rows that are gone: a claim that took from them may have put the rest back.
                 v_taken.missed := nullif(v_taken.missed || array(
                     select p from unnest(v_found.places) p
@@ -85,12 +100,12 @@ begin
         -- A scan by hash is short: a cursor would cost more, by the rows that it does not cover.
         if v_found.high is not null and not v_suspect
            and not (v_by_hash and v_tested < 10 * pgq._limit('cursor_tests'))
+           and pgq._cursor_is_due(v_low, v_tested, claim.claimed_at)
         then
             v_low.rank := least(v_stop, v_found.high);
             v_low.seen := v_seen;
             v_low.own := v_own;
-            perform pgq._cursor_set(
-                v_filter.filter_id, queue, v_low, v_tested, claim.claimed_at);
+            perform pgq._cursor_set(v_filter.filter_id, queue, v_low, claim.claimed_at);
         end if;
     end if;
     return v_taken;

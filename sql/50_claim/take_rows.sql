@@ -92,8 +92,10 @@ begin
     into size, part, v_left, suspect
     from leased l;
     -- A claim that has skipped the row meanwhile may have gone to sleep.
-    if v_left > 0 and exists (select from pgq.waiter) then
-        perform pgq._wake(claim.queue_id);
+    if v_left > 0 then
+        if exists (select from pgq.waiter) then
+            perform pgq._wake(claim.queue_id);
+        end if;
     end if;
 end
 $$;

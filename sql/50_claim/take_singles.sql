@@ -3,7 +3,8 @@
 -- returned, if one of the rows is of another kind, or if there may be late rows before them.
 -- Without this path a claim of 10 or 100 such rows costs half as much again.
 create or replace function pgq._take_singles(
-    queue pgq.queue, low pgq._low, n int, lease_id bigint, now timestamptz, until timestamptz
+    queue_id int, low bigint, seen pg_snapshot, n int, journal boolean, now timestamptz,
+    until timestamptz
 ) returns pgq._fast_lease
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -15,11 +16,11 @@ begin
         select r.ctid as place, r.rank, r.attempt, r.size, r.expires_at, r.grouped, r.suspect,
                r.failures, r.ids
         from pgq.ready r
-        where r.queue_id = queue.queue_id and r.rank >= low.rank
+        where r.queue_id = _take_singles.queue_id and r.rank >= low
           and not exists (  -- found by xid: the ORDER BY leaves no other index
               select from pgq.ready k
-              where k.queue_id = queue.queue_id
-                and k.xid >= pg_snapshot_xmin(low.seen) and k.rank + 0 < low.rank
+              where k.queue_id = _take_singles.queue_id
+                and k.xid >= pg_snapshot_xmin(seen) and k.rank + 0 < low
                 order by k.xid offset 0)
         order by r.rank limit n for update skip locked
     ), alike as materialized (
@@ -37,16 +38,17 @@ begin
     insert into pgq.lease as l (
         lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
         client, key, failures, ids)
-    select _take_singles.lease_id, now, _take_singles.until, queue.queue_id, 0, 1, a.size,
-           a.grouped, queue.journal = 'all', nullif(current_setting('application_name'), ''),
+    select pgq._lease_second(_take_singles.until) + nextval('pgq.lease_id'), now,
+           _take_singles.until, _take_singles.queue_id, 0, 1, a.size, a.grouped,
+           _take_singles.journal, nullif(current_setting('application_name'), ''),
            inet_client_addr(), null, null,
            case when a.span = a.size then int8multirange(int8range(a.first, a.first + a.size))
            else (select range_agg(h.ids) from head h) end
     from alike a
-    returning l.size, l.attempt, l.ids into v_lease;
+    returning l.lease_id, l.size, l.attempt, l.ids into v_lease;
     return v_lease;
 end
 $$;
 comment on function pgq._take_singles(
-    pgq.queue, pgq._low, int, bigint, timestamptz, timestamptz) is
+    int, bigint, pg_snapshot, int, boolean, timestamptz, timestamptz) is
     'Takes rows of one message each from the head.';

@@ -173,13 +173,14 @@ begin
         return pgq._take_unlaned(claim, limits, low, v_filter);
     elsif v_all = '{}' and v_test.filter_id is not null
           and num_nonnulls(limits.lane_max_leased, limits.lane_step) = 0
+          and pgq._cursor_is_due(v_low, 0, claim.claimed_at)
     then
         -- All lanes were read: the next claim need not test these messages again.
         v_low.rank := greatest(
             v_low.rank, pgq._rank(0, false, pg_sequence_last_value('pgq.message_id') + 1));
         v_low.seen := v_seen;
         v_low.own := v_own;
-        perform pgq._cursor_set(v_filter.filter_id, queue, v_low, 0, claim.claimed_at);
+        perform pgq._cursor_set(v_filter.filter_id, queue, v_low, claim.claimed_at);
     else
         v_taken.missed := array(select h.place from unnest(v_all) h where h.size > 1);
         v_taken.missed := nullif(v_taken.missed, '{}');

@@ -225,7 +225,7 @@ class Worker:
             lambda: conn.execute(
                 "select set_config('pgq.low_' || i, repeat('0', 32) || %s, false)"
                 " from generate_series(1, 9) i",
-                [chance.choice(["", "(1,1:1:,,,,,,,,)", "x"])],
+                [chance.choice(["", "#(1,,,,1:1:,,,,,,,,)", "x"])],
             ),
             lambda: conn.execute("select pgq.alter_queue('mine', retention => '100 ms')"),
         ]

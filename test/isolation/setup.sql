@@ -91,7 +91,7 @@ $$;
 -- Whether this session has a low watermark of the queue q.
 create function public.noted() returns boolean
 language sql volatile
-return (select current_setting('pgq.low_' || q.queue_id, true) ~ '^[0-9a-f]{32}\('
+return (select current_setting('pgq.low_' || q.queue_id, true) ~ '^[0-9a-f]{32}#\('
         from pgq.queue q where q.name = 'q');
 
 create view public.state as

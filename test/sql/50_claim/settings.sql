@@ -11,18 +11,18 @@ end;
 -- what a session keeps
 select t.publish_three('one');
 select is(t.take('one'), '1', 'a claim');
-select matches(current_setting(t.setting('one')), '^[0-9a-f]{32}\(', 'notes a low watermark');
+select matches(current_setting(t.setting('one')), '^[0-9a-f]{32}#\(', 'notes a low watermark');
 select current_setting(t.setting('one')) as good \gset
 select is(t.take('one', n => 5), '2 3', 'and goes on from there');
 
 -- forged: before everything lies what cannot be claimed
-select format('(9223372036854775807,%s,,1,%s,%s,%s,,,%s)', pg_current_snapshot(),
+select format('(9223372036854775807,,,,%s,,1,%s,%s,%s,,,%s,f)', pg_current_snapshot(),
               tick, tick, tick, tick) as forged
 from (select floor(date_part('epoch', pgq.now()) * pgq._limit('ticks'))::bigint as tick) x \gset
 create temp table forgery (value text);
 insert into forgery values (''), ('x'), ('{1,2,NULL}'), ('(1,2,3)'),
-    (repeat('0', 32) || '(,,,,,,,,,)'),
-    (:'forged'), (md5(:'forged') || :'forged'), (repeat('f', 100000));
+    (repeat('0', 32) || '#(,,,,,,,,,,,,,)'),
+    (:'forged'), (md5(:'forged') || '#' || :'forged'), (repeat('f', 100000));
 create function t.try(value text) returns text language plpgsql as $$
 begin
     perform t.publish_three('one'), t.publish_three('two');

@@ -61,9 +61,8 @@ select queue_id from pgq.queue where name = 'news' \gset
 delete from pgq.filter_scan;
 insert into pgq.filter_scan values
     ((select filter_id from pgq.filter), :queue_id,
-     row(1, null, null, null, null, null, null, null, null, null, null), now()),
-    (987654, :queue_id, row(1, null, null, null, null, null, null, null, null, null, null),
-     now());
+     jsonb_populate_record(null::pgq._low, '{"rank": 1}'), now()),
+    (987654, :queue_id, jsonb_populate_record(null::pgq._low, '{"rank": 1}'), now());
 call pgq.maintain();
 select is((select count(*) from pgq.filter_scan), 1::bigint,
     'what is remembered for a forgotten filter is forgotten');

@@ -1,0 +1,73 @@
+-- Fast paths look for the head among the next rows only, and read one slot of the log where they
+-- can. Both are bounds: neither may hide a message or change the order.
+-- Not in one transaction: a rotation takes several. The clock stands still, so that all claims of a
+-- part happen in one tick, with one low watermark.
+select no_plan();
+select t.at(now());
+alter function pgq._limit(text) rename to _real_limit;
+create function pgq._limit(name text) returns int language sql immutable
+return case name when 'window_rows' then 3 else pgq._real_limit(name) end;
+
+-- rows of one message
+select pgq.create_queue('one');
+select pgq.publish('one', to_jsonb(i)) from generate_series(1, 10) i;
+select is(string_agg(t.take('one'), ' ' order by i), '1 2 3 4 5 6 7 8 9 10',
+    'claims of one go on behind the window, in order')
+from generate_series(1, 10) i;
+select is(t.take('one'), null, 'until nothing is left');
+
+-- rows of two messages
+select pgq.create_queue('two', set_size => 2);
+select count(*) from pgq.publish_batch('two', array(select to_jsonb(i) from generate_series(1, 16) i));
+select is(string_agg(t.take('two', n => 2), ' ' order by i), '1 2 3 4 5 6 7 8 9 10 11 12 13 14',
+    'so do claims of a row')
+from generate_series(1, 7) i;
+select is(t.take('two'), '15', 'and claims of a part of a row');
+
+-- an urgent message behind the window was noted
+select pgq.publish('one', to_jsonb(i)) from generate_series(1, 10) i;
+select is(t.take('one'), '1', 'a claim notes a window');
+select pgq.publish('one', '"urgent"', priority => 1);
+select is(t.take('one'), 'urgent', 'an urgent message is not behind it');
+select is(t.take('one', n => 20), '2 3 4 5 6 7 8 9 10', 'nor are the others lost');
+
+-- eras
+create or replace function pgq._limit(name text) returns int language sql immutable
+return pgq._real_limit(name);
+create function t.done(topic text, n int default 1) returns text language plpgsql as $$
+declare
+    v_taken record;
+begin
+    select max(c.lease_id) as lease_id, string_agg(c.payload #>> '{}', ' ' order by c.id) as payloads
+    into v_taken from pgq.claim(topic, n => n) c;
+    perform pgq.ack(v_taken.lease_id);
+    return v_taken.payloads;
+end $$;
+select pgq.drop_queue('one', force => true), pgq.drop_queue('two', force => true);
+select pgq.create_queue('log', retention => '1 h');
+call pgq.maintain();
+select pgq.publish('log', '"old"');
+select is(t.done('log'), 'old', 'the era in which the log begins is known');
+select is((select first_id <= (select min(id) from pgq.message where topic = 'log')
+           from pgq.era where number = 0), true, 'its messages are not before its first id');
+select pgq.publish('log', to_jsonb(i)) from generate_series(1, 4) i;
+select t.advance('61 min');
+call pgq.maintain();
+select is((select max(number) from pgq.era), 1::bigint, 'the next era begins');
+select pgq.publish('log', to_jsonb(i)) from generate_series(5, 8) i;
+select is(t.done('log', n => 3), '1 2 3', 'messages of the era before are read');
+select is(t.done('log', n => 3), '4 5 6', 'those of both eras');
+select is(t.done('log'), '7', 'and those of the current one');
+select t.advance('61 min');
+select pgq.publish('log', to_jsonb(i)) from generate_series(9, 11) i;
+select is(t.done('log'), '8', 'a claim has noted the era');
+call pgq.maintain();
+call pgq.maintain();
+select is((select max(number) from pgq.era), 2::bigint, 'the third era begins in the same tick');
+select pgq.publish('log', to_jsonb(i)) from generate_series(12, 13) i;
+select is(string_agg(t.done('log'), ' ' order by i), '9 10 11',
+    'messages that were published before it are read') from generate_series(1, 3) i;
+select is(t.done('log'), '12', 'and one that was published after it');
+select is((select first_id from pgq.era where number = 2),
+    (select max(id) - 1 from pgq.message where topic = 'log'), 'which has its first id');
+select * from finish();
