@@ -2583,10 +2583,10 @@ declare
     v_sum int := 0;
     v_most int := 0;
 begin
-    select array_agg(r.head), array_agg(r.length), sum(r.length), max(r.length),
+    select array_agg(r.head), array_agg(r.length), sum(r.length)::int, max(r.length),
         array_agg(case when r.steps = 0 then 0
             else 3 + 3 * r.steps + 16 * r.ones + r.length / 2 end),
-        count(*) filter (where r.head = '')
+        (count(*) filter (where r.head = ''))::int
     into v_heads, v_lengths, v_size, v_longest, v_weights, v_plain
     from (select * from pgq._filter_regexes(tests, ignoring) as t
         order by convert_to(t.head, 'UTF8')) as r;
@@ -2594,9 +2594,10 @@ begin
         return 0;
     elsif cardinality(v_heads) - v_plain > 64 then
         v_starts := pgq._filter_head_groups(v_heads[v_plain + 1:]);
-        v_size := coalesce((select sum(l) from unnest(v_lengths[:v_plain]) as l), 0);
+        v_size := coalesce((select sum(l)::int from unnest(v_lengths[:v_plain]) as l), 0);
         for i in 1 .. cardinality(v_starts) loop
-            v_size := greatest(v_size, (select sum(l) from unnest(v_lengths[v_plain + v_starts[i]
+            v_size := greatest(v_size, (select sum(l)::int from unnest(v_lengths[
+                v_plain + v_starts[i]
                 :v_plain + coalesce(v_starts[i + 1] - 1, cardinality(v_heads))]) as l));
         end loop;
     end if;
