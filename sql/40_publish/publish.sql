@@ -102,4 +102,5 @@ comment on function pgq.publish(
     'Publishes one message in the caller''s transaction and returns its id. A queue that has had '
     'the dedup_key with this topic within its window does not get the message; if no queue gets '
     'it, nothing is stored and the id is that of the earlier message. A queue with another dedup '
-    'than keep replaces or postpones a waiting message that has the key.';
+    'than keep replaces or postpones a waiting message that has the key. An infinite delay stores '
+    'the message and delivers it to nobody.';

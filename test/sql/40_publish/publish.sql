@@ -180,5 +180,12 @@ insert into pgq.message (topic, payload) select 'orders', '1' where false;
 select is(t.take('orders', n => 10), null, 'an INSERT of no rows publishes nothing');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
+-- From PostgreSQL 17 on an interval may be infinite.
+select pgq.create_queue('never');
+select pgq.publish('never', '1', delay => 'infinity'::text::interval)
+where current_setting('server_version_num')::int >= 170000;
+select t.advance('1 year');
+select is(t.take('never'), null, 'what has an infinite delay is delivered to nobody');
+select is_empty('select * from pgq.check()', 'which is no defect');
 select * from finish();
 rollback;
