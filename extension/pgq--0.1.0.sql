@@ -15891,7 +15891,7 @@ comment on function pgq._cancel(pgq.queue, pgq._selection, text) is
 
 -- Ends selected waiting messages of a queue.
 create or replace function pgq.cancel(
-    queue text,
+    topic text,
     ids bigint[] default null,
     filter jsonb default null,
     dedup_key text default null,
@@ -15905,13 +15905,13 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', cancel.queue);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', cancel.topic);
     v_selection pgq._selection := pgq._select_messages(v_queue, ids, filter, dedup_key);
 begin
     if num_nonnulls(ids, filter, dedup_key) = 0 then
         raise exception 'cancel needs ids, a filter or a dedup key'
             using errcode = 'invalid_parameter_value',
-                  hint = 'To cancel everything that waits use pgq.purge(queue).';
+                  hint = 'To cancel everything that waits use pgq.purge(topic).';
     end if;
     if dry_run then
         perform pgq._say_leased(v_selection, 'cancel');
@@ -16067,7 +16067,7 @@ begin
             using errcode = 'feature_not_supported', hint = 'Name a queue that delivers.';
     elsif v_to.queue_id = queue.queue_id then
         raise exception 'the messages are in queue "%" already', v_to.name
-            using errcode = 'invalid_parameter_value', hint = 'Name another queue as to_queue.';
+            using errcode = 'invalid_parameter_value', hint = 'Name another queue as the destination.';
     end if;
     return v_to;
 end
@@ -16101,8 +16101,8 @@ comment on function pgq._join_moved(
 
 -- Moves waiting messages from one queue to another.
 create or replace function pgq.move(
-    queue text,
-    to_queue text,
+    topic text,
+    to_topic text,
     filter jsonb default null,
     n int default null,
     dry_run boolean default false,
@@ -16115,8 +16115,8 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_from pgq.queue := pgq._queue_for(caller, 'admin', move.queue);
-    v_to pgq.queue := pgq._destination(caller, v_from, to_queue);
+    v_from pgq.queue := pgq._queue_for(caller, 'admin', move.topic);
+    v_to pgq.queue := pgq._destination(caller, v_from, move.to_topic);
     v_selection pgq._selection := pgq._select_messages(v_from, null, filter, null);
     v_set pgq._withdrawn;
     v_heads int8multirange := '{}';
@@ -16173,7 +16173,7 @@ begin
 end
 $$;
 comment on function pgq.move(text, text, jsonb, int, boolean, pgq.caller) is
-    'Moves waiting messages of a queue to the queue to_queue: all, or those that match the filter, '
+    'Moves waiting messages of a queue to the queue to_topic: all, or those that match the filter, '
     'at most n, the next to be delivered first. They keep their ids and due times, and have all '
     'their attempts again. Leased messages stay, and so do messages that the other queue holds '
     'already. Returns how many were moved; dry_run only counts.';
@@ -16183,7 +16183,7 @@ $pgq_script$;
 
 -- Ends all waiting messages of a queue.
 create or replace function pgq.purge(
-    queue text,
+    topic text,
     filter jsonb default null,
     dry_run boolean default false,
     caller pgq.caller default current_user
@@ -16195,7 +16195,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', purge.queue);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', purge.topic);
     v_selection pgq._selection := pgq._select_messages(v_queue, null, filter, null);
 begin
     if dry_run then

@@ -43,7 +43,7 @@ comment on function pgq._cancel(pgq.queue, pgq._selection, text) is
 
 -- Ends selected waiting messages of a queue.
 create or replace function pgq.cancel(
-    queue text,
+    topic text,
     ids bigint[] default null,
     filter jsonb default null,
     dedup_key text default null,
@@ -55,13 +55,13 @@ set search_path = pg_catalog, pg_temp
 -- @publisher
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', cancel.queue);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', cancel.topic);
     v_selection pgq._selection := pgq._select_messages(v_queue, ids, filter, dedup_key);
 begin
     if num_nonnulls(ids, filter, dedup_key) = 0 then
         raise exception 'cancel needs ids, a filter or a dedup key'
             using errcode = 'invalid_parameter_value',
-                  hint = 'To cancel everything that waits use pgq.purge(queue).';
+                  hint = 'To cancel everything that waits use pgq.purge(topic).';
     end if;
     if dry_run then
         perform pgq._say_leased(v_selection, 'cancel');

@@ -12,7 +12,7 @@ begin
             using errcode = 'feature_not_supported', hint = 'Name a queue that delivers.';
     elsif v_to.queue_id = queue.queue_id then
         raise exception 'the messages are in queue "%" already', v_to.name
-            using errcode = 'invalid_parameter_value', hint = 'Name another queue as to_queue.';
+            using errcode = 'invalid_parameter_value', hint = 'Name another queue as the destination.';
     end if;
     return v_to;
 end
@@ -46,8 +46,8 @@ comment on function pgq._join_moved(
 
 -- Moves waiting messages from one queue to another.
 create or replace function pgq.move(
-    queue text,
-    to_queue text,
+    topic text,
+    to_topic text,
     filter jsonb default null,
     n int default null,
     dry_run boolean default false,
@@ -58,8 +58,8 @@ set search_path = pg_catalog, pg_temp
 -- @publisher
 as $$
 declare
-    v_from pgq.queue := pgq._queue_for(caller, 'admin', move.queue);
-    v_to pgq.queue := pgq._destination(caller, v_from, to_queue);
+    v_from pgq.queue := pgq._queue_for(caller, 'admin', move.topic);
+    v_to pgq.queue := pgq._destination(caller, v_from, move.to_topic);
     v_selection pgq._selection := pgq._select_messages(v_from, null, filter, null);
     v_set pgq._withdrawn;
     v_heads int8multirange := '{}';
@@ -116,7 +116,7 @@ begin
 end
 $$;
 comment on function pgq.move(text, text, jsonb, int, boolean, pgq.caller) is
-    'Moves waiting messages of a queue to the queue to_queue: all, or those that match the filter, '
+    'Moves waiting messages of a queue to the queue to_topic: all, or those that match the filter, '
     'at most n, the next to be delivered first. They keep their ids and due times, and have all '
     'their attempts again. Leased messages stay, and so do messages that the other queue holds '
     'already. Returns how many were moved; dry_run only counts.';

@@ -1,6 +1,6 @@
 -- Ends all waiting messages of a queue.
 create or replace function pgq.purge(
-    queue text,
+    topic text,
     filter jsonb default null,
     dry_run boolean default false,
     caller pgq.caller default current_user
@@ -10,7 +10,7 @@ set search_path = pg_catalog, pg_temp
 -- @publisher
 as $$
 declare
-    v_queue pgq.queue := pgq._queue_for(caller, 'admin', purge.queue);
+    v_queue pgq.queue := pgq._queue_for(caller, 'admin', purge.topic);
     v_selection pgq._selection := pgq._select_messages(v_queue, null, filter, null);
 begin
     if dry_run then

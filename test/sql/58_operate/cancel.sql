@@ -122,7 +122,7 @@ select throws_ok(format('select pgq.%s', x), code, null, x) from (values
     ('purge(null)', 'QU001'),
     ('purge(''work'', ''{"$what": 1}'')', 'QU004')) v (x, code);
 select is(t.hint_of('select pgq.cancel(''work'')'),
-    'To cancel everything that waits use pgq.purge(queue).', 'the hint names the way');
+    'To cancel everything that waits use pgq.purge(topic).', 'the hint names the way');
 
 -- a million messages: rows, not messages, are what a purge costs
 select count(*) from pgq.publish_batch('other', array_fill('1'::jsonb, array[100000]));

@@ -133,5 +133,13 @@ select throws_ok(format('select pgq.%s', x), code, null, x) from (values
     ('reschedule(''nowhere'')', 'QU001'), ('reschedule(''work'', delay => ''-1 s'')', '22023'),
     ('reschedule(''work'', at => ''infinity'')', '22023'),
     ('reschedule(''work'', at => now(), delay => ''1 s'')', '22023')) v (x, code);
+-- the arguments of the verbs, by name
+select lives_ok($$select pgq.purge(topic => 'a', filter => null, dry_run => true) from pgq.queue
+    where false$$, 'purge');
+select lives_ok($$select pgq.cancel(topic => 'a', ids => null, filter => null, dedup_key => null,
+    dry_run => true) from pgq.queue where false$$, 'cancel');
+select lives_ok($$select pgq.move(topic => 'a', to_topic => 'b', filter => null, n => null,
+    dry_run => true) from pgq.queue where false$$, 'move');
+
 select * from finish();
 rollback;
