@@ -1,5 +1,5 @@
 -- How many messages a claim takes from each of these lanes: equal parts of n, or what the limits of
--- the lane allow. New lanes with limits are locked here.
+-- the lane allow. Lanes with limits that _lane_heads could not lock are left out, except new ones.
 -- Suspects are delivered alone, so a lane that begins with them is taken alone or not now.
 create or replace function pgq._lane_quotas(
     queue_id int, claim pgq._claim, limits pgq.queue_limit, first bigint, heads pgq._head[]
