@@ -11237,7 +11237,8 @@ comment on function pgq._low_get(text, text) is 'The low watermark in the value 
 
 create or replace function pgq._low_set(queue_id int, secret text, low text) returns text
 language sql volatile
-return set_config('pgq.low_' || queue_id, md5(low || pg_backend_pid() || secret) || '#' || low, false);
+return set_config('pgq.low_' || queue_id,
+                  md5(low || pg_backend_pid() || secret) || '#' || low, false);
 comment on function pgq._low_set(int, text, text) is 'Stores the low watermark of a queue.';
 
 -- Rows before the watermark that its snapshot could not see: redeliveries, higher priorities, late
@@ -12654,7 +12655,7 @@ begin
             if upper(v_lease.ids) - lower(v_lease.ids) = v_lease.size then
                 v_slot := case when lower(v_lease.ids) >= v_low.first_id
                                     and v_low.era = pg_sequence_last_value('pgq.era_number')
-                          then v_low.era % 3 end;
+                          then (v_low.era % 3)::int end;
                 return query select * from pgq._read_range(
                     v_lease.lease_id, v_lease.attempt, v_until, lower(v_lease.ids),
                     upper(v_lease.ids), v_slot);
@@ -16064,7 +16065,8 @@ begin
             using errcode = 'feature_not_supported', hint = 'Name a queue that delivers.';
     elsif v_to.queue_id = queue.queue_id then
         raise exception 'the messages are in queue "%" already', v_to.name
-            using errcode = 'invalid_parameter_value', hint = 'Name another queue as the destination.';
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Name another queue as the destination.';
     end if;
     return v_to;
 end

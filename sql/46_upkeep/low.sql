@@ -16,7 +16,8 @@ comment on function pgq._low_get(text, text) is 'The low watermark in the value 
 
 create or replace function pgq._low_set(queue_id int, secret text, low text) returns text
 language sql volatile
-return set_config('pgq.low_' || queue_id, md5(low || pg_backend_pid() || secret) || '#' || low, false);
+return set_config('pgq.low_' || queue_id,
+                  md5(low || pg_backend_pid() || secret) || '#' || low, false);
 comment on function pgq._low_set(int, text, text) is 'Stores the low watermark of a queue.';
 
 -- Rows before the watermark that its snapshot could not see: redeliveries, higher priorities, late

@@ -75,7 +75,7 @@ begin
             if upper(v_lease.ids) - lower(v_lease.ids) = v_lease.size then
                 v_slot := case when lower(v_lease.ids) >= v_low.first_id
                                     and v_low.era = pg_sequence_last_value('pgq.era_number')
-                          then v_low.era % 3 end;
+                          then (v_low.era % 3)::int end;
                 return query select * from pgq._read_range(
                     v_lease.lease_id, v_lease.attempt, v_until, lower(v_lease.ids),
                     upper(v_lease.ids), v_slot);

@@ -12,7 +12,8 @@ begin
             using errcode = 'feature_not_supported', hint = 'Name a queue that delivers.';
     elsif v_to.queue_id = queue.queue_id then
         raise exception 'the messages are in queue "%" already', v_to.name
-            using errcode = 'invalid_parameter_value', hint = 'Name another queue as the destination.';
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Name another queue as the destination.';
     end if;
     return v_to;
 end

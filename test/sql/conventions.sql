@@ -178,12 +178,12 @@ insert into promised values
         'dry_run boolean DEFAULT false', 'integer'),
     ('discard', 'queue text, filter jsonb DEFAULT NULL::jsonb, n integer DEFAULT NULL::integer',
         'integer'),
-    ('purge', 'queue text, filter jsonb DEFAULT NULL::jsonb, dry_run boolean DEFAULT false',
+    ('purge', 'topic text, filter jsonb DEFAULT NULL::jsonb, dry_run boolean DEFAULT false',
         'bigint'),
-    ('cancel', 'queue text, ids bigint[] DEFAULT NULL::bigint[], '
+    ('cancel', 'topic text, ids bigint[] DEFAULT NULL::bigint[], '
         'filter jsonb DEFAULT NULL::jsonb, dedup_key text DEFAULT NULL::text, '
         'dry_run boolean DEFAULT false', 'bigint'),
-    ('move', 'queue text, to_queue text, filter jsonb DEFAULT NULL::jsonb, '
+    ('move', 'topic text, to_topic text, filter jsonb DEFAULT NULL::jsonb, '
         'n integer DEFAULT NULL::integer, dry_run boolean DEFAULT false', 'bigint'),
     ('reschedule', 'queue text, ids bigint[] DEFAULT NULL::bigint[], '
         'filter jsonb DEFAULT NULL::jsonb', 'bigint'),
@@ -219,10 +219,10 @@ select is_empty(
     $$select r.name, a.name from routine r join pg_proc f using (oid)
       cross join unnest(f.proargnames[:f.pronargs]) a (name)
       where r.proname !~ '^_' and (
-          a.name in ('subscriber', 'queue_name', 'to_topic')
+          a.name in ('subscriber', 'queue_name')
           or a.name = 'topic' and r.proname not in (
-              -- those that are about topics
-              'publish', 'publish_batch', 'schedule', 'matches', 'matches_topic', 'read_log',
+              -- those that are about topics, and claim with the verbs like it
+              'purge', 'cancel', 'move', 'publish', 'publish_batch', 'schedule', 'matches', 'matches_topic', 'read_log',
               'log_range', 'log_parts', 'log_lock', 'writer_epoch',
               'claim'))$$,
     'the name of a queue is called queue, except in claim');

@@ -18,7 +18,8 @@ select is(t.take('one'), null, 'until nothing is left');
 
 -- rows of two messages
 select pgq.create_queue('two', set_size => 2);
-select count(*) from pgq.publish_batch('two', array(select to_jsonb(i) from generate_series(1, 16) i));
+select count(*)
+from pgq.publish_batch('two', array(select to_jsonb(i) from generate_series(1, 16) i));
 select is(string_agg(t.take('two', n => 2), ' ' order by i), '1 2 3 4 5 6 7 8 9 10 11 12 13 14',
     'so do claims of a row')
 from generate_series(1, 7) i;
@@ -38,7 +39,8 @@ create function t.done(topic text, n int default 1) returns text language plpgsq
 declare
     v_taken record;
 begin
-    select max(c.lease_id) as lease_id, string_agg(c.payload #>> '{}', ' ' order by c.id) as payloads
+    select max(c.lease_id) as lease_id,
+           string_agg(c.payload #>> '{}', ' ' order by c.id) as payloads
     into v_taken from pgq.claim(topic, n => n) c;
     perform pgq.ack(v_taken.lease_id);
     return v_taken.payloads;
