@@ -5235,7 +5235,7 @@ return case name
     -- Ranges of ids that one step of maintain() copies into the current era, whatever the time.
     when 'copy_ranges' then 1000
     -- Rows that a claim reads in order while expired rows are left, before it skips them.
-    when 'expired_rows' then 1000
+    when 'expired_rows' then 100
     -- Messages that one step of maintain() sorts into lanes.
     when 'sort_messages' then 50000
     -- Messages of a claim by filter that fit into one lease row, whatever gaps their ids have.
@@ -12747,7 +12747,7 @@ begin
         if queue.limited then
             v_taken := pgq._take_limited(queue, v_claim, filter, low);
         elsif filter is null then
-            v_head := pgq._find_head(queue, low, v_claim.claimed_at);
+            v_head := pgq._find_head(queue, low, v_claim.claimed_at, n);
             low := v_head.low;
             v_taken := pgq._take_head(v_claim, v_head);
         else
@@ -12849,8 +12849,9 @@ $pgq_script$;
 -- The head is the first ready row that this transaction can see and that has not expired: not the
 -- first that it can lock, because another claim may roll back. Late rows come before the watermark
 -- and were not visible when it was stored. While there are any, the watermark stays where it is.
-create or replace function pgq._find_head(queue pgq.queue, low pgq._low, now timestamptz)
-returns pgq._queue_head
+create or replace function pgq._find_head(
+    queue pgq.queue, low pgq._low, now timestamptz, n int default 1
+) returns pgq._queue_head
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -12888,7 +12889,7 @@ begin
     if low.expired then
         select p.places[1], p.rank, p.size, p.suspect, p.places, p.walked
         into v_head.place, v_head.rank, v_head.size, v_head.suspect, v_head.places, v_walked
-        from pgq._past_expired(queue.queue_id, now, low.rank) p;
+        from pgq._past_expired(queue.queue_id, now, low.rank, n) p;
     else
         select r.ctid, r.rank, r.size, r.suspect
         into v_head.place, v_head.rank, v_head.size, v_head.suspect
@@ -12932,7 +12933,7 @@ begin
     return v_head;
 end
 $$;
-comment on function pgq._find_head(pgq.queue, pgq._low, timestamptz) is
+comment on function pgq._find_head(pgq.queue, pgq._low, timestamptz, int) is
     'Finds the next rows of a queue, and stores its low watermark.';
 $pgq_script$;
     execute $pgq_script$
@@ -13493,13 +13494,14 @@ $pgq_script$;
 -- No rows: everything has expired. walked: all rows before this rank have expired. It is the rank
 -- of the first row found, unless there may be others before it.
 create or replace function pgq._past_expired(
-    queue_id int, now timestamptz, low bigint,
+    queue_id int, now timestamptz, low bigint, n int,
     out places tid[], out rank bigint, out size int, out suspect boolean, out walked bigint)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_most constant int := pgq._limit('expired_rows');
+    v_next constant int := greatest(n, v_most);  -- rows of one message each suffice
     v_count int;
 begin
     select array_agg(w.place order by w.rank) filter (where w.lasts),
@@ -13519,21 +13521,21 @@ begin
         from (
             (select r.ctid as place, r.rank, false as expires from pgq.ready r
              where r.queue_id = _past_expired.queue_id and r.expires_at is null and r.rank >= walked
-             order by r.rank limit v_most)
+             order by r.rank limit v_next)
             union all
             (select r.ctid, r.rank, true from pgq.ready r
              where r.queue_id = _past_expired.queue_id and r.expires_at > _past_expired.now
                and r.rank >= walked
-             order by r.expires_at limit v_most)
+             order by r.expires_at limit v_next)
         ) o;
-        walked := case when v_count = v_most then walked else coalesce(rank, walked) end;
+        walked := case when v_count = v_next then walked else coalesce(rank, walked) end;
     else
         walked := rank;
     end if;
     select r.size, r.suspect into size, suspect from pgq.ready r where r.ctid = places[1];
 end
 $$;
-comment on function pgq._past_expired(int, timestamptz, bigint) is
+comment on function pgq._past_expired(int, timestamptz, bigint, int) is
     'The first ready rows that have not expired, where many have.';
 $pgq_script$;
     execute $pgq_script$
@@ -13737,7 +13739,7 @@ declare
     v_part pgq._fast_lease;
 begin
     if low.tick is distinct from pgq._low_tick(claim.claimed_at) then
-        v_head := pgq._find_head(queue, low, claim.claimed_at);
+        v_head := pgq._find_head(queue, low, claim.claimed_at, claim.n);
         low := v_head.low;
     end if;
     -- A long lease needs a token that no other lease has: see _lease_token.
@@ -13753,7 +13755,7 @@ begin
         v_head := null;
     end if;
     if v_head is null then
-        v_head := pgq._find_head(queue, low, claim.claimed_at);
+        v_head := pgq._find_head(queue, low, claim.claimed_at, claim.n);
     end if;
     return pgq._take_head(claim, v_head);
 end

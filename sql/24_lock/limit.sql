@@ -22,7 +22,7 @@ return case name
     -- Ranges of ids that one step of maintain() copies into the current era, whatever the time.
     when 'copy_ranges' then 1000
     -- Rows that a claim reads in order while expired rows are left, before it skips them.
-    when 'expired_rows' then 1000
+    when 'expired_rows' then 100
     -- Messages that one step of maintain() sorts into lanes.
     when 'sort_messages' then 50000
     -- Messages of a claim by filter that fit into one lease row, whatever gaps their ids have.

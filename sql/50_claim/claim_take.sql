@@ -42,7 +42,7 @@ begin
         if queue.limited then
             v_taken := pgq._take_limited(queue, v_claim, filter, low);
         elsif filter is null then
-            v_head := pgq._find_head(queue, low, v_claim.claimed_at);
+            v_head := pgq._find_head(queue, low, v_claim.claimed_at, n);
             low := v_head.low;
             v_taken := pgq._take_head(v_claim, v_head);
         else

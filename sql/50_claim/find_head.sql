@@ -3,8 +3,9 @@
 -- The head is the first ready row that this transaction can see and that has not expired: not the
 -- first that it can lock, because another claim may roll back. Late rows come before the watermark
 -- and were not visible when it was stored. While there are any, the watermark stays where it is.
-create or replace function pgq._find_head(queue pgq.queue, low pgq._low, now timestamptz)
-returns pgq._queue_head
+create or replace function pgq._find_head(
+    queue pgq.queue, low pgq._low, now timestamptz, n int default 1
+) returns pgq._queue_head
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -42,7 +43,7 @@ begin
     if low.expired then
         select p.places[1], p.rank, p.size, p.suspect, p.places, p.walked
         into v_head.place, v_head.rank, v_head.size, v_head.suspect, v_head.places, v_walked
-        from pgq._past_expired(queue.queue_id, now, low.rank) p;
+        from pgq._past_expired(queue.queue_id, now, low.rank, n) p;
     else
         select r.ctid, r.rank, r.size, r.suspect
         into v_head.place, v_head.rank, v_head.size, v_head.suspect
@@ -86,5 +87,5 @@ begin
     return v_head;
 end
 $$;
-comment on function pgq._find_head(pgq.queue, pgq._low, timestamptz) is
+comment on function pgq._find_head(pgq.queue, pgq._low, timestamptz, int) is
     'Finds the next rows of a queue, and stores its low watermark.';

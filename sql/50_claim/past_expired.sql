@@ -6,13 +6,14 @@
 -- No rows: everything has expired. walked: all rows before this rank have expired. It is the rank
 -- of the first row found, unless there may be others before it.
 create or replace function pgq._past_expired(
-    queue_id int, now timestamptz, low bigint,
+    queue_id int, now timestamptz, low bigint, n int,
     out places tid[], out rank bigint, out size int, out suspect boolean, out walked bigint)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_most constant int := pgq._limit('expired_rows');
+    v_next constant int := greatest(n, v_most);  -- rows of one message each suffice
     v_count int;
 begin
     select array_agg(w.place order by w.rank) filter (where w.lasts),
@@ -32,19 +33,19 @@ begin
         from (
             (select r.ctid as place, r.rank, false as expires from pgq.ready r
              where r.queue_id = _past_expired.queue_id and r.expires_at is null and r.rank >= walked
-             order by r.rank limit v_most)
+             order by r.rank limit v_next)
             union all
             (select r.ctid, r.rank, true from pgq.ready r
              where r.queue_id = _past_expired.queue_id and r.expires_at > _past_expired.now
                and r.rank >= walked
-             order by r.expires_at limit v_most)
+             order by r.expires_at limit v_next)
         ) o;
-        walked := case when v_count = v_most then walked else coalesce(rank, walked) end;
+        walked := case when v_count = v_next then walked else coalesce(rank, walked) end;
     else
         walked := rank;
     end if;
     select r.size, r.suspect into size, suspect from pgq.ready r where r.ctid = places[1];
 end
 $$;
-comment on function pgq._past_expired(int, timestamptz, bigint) is
+comment on function pgq._past_expired(int, timestamptz, bigint, int) is
     'The first ready rows that have not expired, where many have.';

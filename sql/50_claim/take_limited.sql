@@ -9,7 +9,7 @@ declare
     v_part pgq._fast_lease;
 begin
     if low.tick is distinct from pgq._low_tick(claim.claimed_at) then
-        v_head := pgq._find_head(queue, low, claim.claimed_at);
+        v_head := pgq._find_head(queue, low, claim.claimed_at, claim.n);
         low := v_head.low;
     end if;
     -- A long lease needs a token that no other lease has: see _lease_token.
@@ -25,7 +25,7 @@ begin
         v_head := null;
     end if;
     if v_head is null then
-        v_head := pgq._find_head(queue, low, claim.claimed_at);
+        v_head := pgq._find_head(queue, low, claim.claimed_at, claim.n);
     end if;
     return pgq._take_head(claim, v_head);
 end

@@ -222,8 +222,8 @@ select is_empty(
           a.name in ('subscriber', 'queue_name')
           or a.name = 'topic' and r.proname not in (
               -- those that are about topics, and claim with the verbs like it
-              'purge', 'cancel', 'move', 'publish', 'publish_batch', 'schedule', 'matches', 'matches_topic', 'read_log',
-              'log_range', 'log_parts', 'log_lock', 'writer_epoch',
+              'purge', 'cancel', 'move', 'publish', 'publish_batch', 'schedule', 'matches',
+              'matches_topic', 'read_log', 'log_range', 'log_parts', 'log_lock', 'writer_epoch',
               'claim'))$$,
     'the name of a queue is called queue, except in claim');
 select columns_are('pgq', 'claimed', array[
