@@ -107,6 +107,7 @@ declare
     v_all pgq._head[];
     v_fast boolean := claim.n <= 1000;
     v_sizes int[] := '{}';
+    v_took int;
     v_size int := 0;
     v_now timestamptz;
     v_rows record;
@@ -151,7 +152,8 @@ begin
                 claim.permits := pgq._first_ids(claim.permits, v_rows.size);
                 claim.n := v_rows.size;
                 v_sizes := v_rows.sizes;
-                perform pgq._take_rows(claim, v_rows.places, v_rows.sets);
+                -- Less than that, if suspects are among the rows: they are taken alone.
+                v_took := (pgq._take_rows(claim, v_rows.places, v_rows.sets)).size;
             end if;
         end if;
         for i in 1 .. cardinality(v_sizes) loop
@@ -168,7 +170,7 @@ begin
         v_turn := (v_heads[cardinality(v_heads)]).lane_id;
         perform set_config(v_setting, v_turn::text, false);
         v_taken.lease_id := claim.lease_id;
-        v_taken.size := v_size;
+        v_taken.size := coalesce(v_took, v_size);
     elsif queue.unlaned_rows then
         return pgq._take_unlaned(claim, limits, low, v_filter);
     elsif v_all = '{}' and v_test.filter_id is not null

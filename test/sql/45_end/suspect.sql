@@ -109,5 +109,16 @@ select is(t.dead('large'), null, 'which does not bury it');
 select is((select sum(size) from pgq.ready join pgq.queue using (queue_id)
            where name = 'large' and suspect), 2001::bigint, 'all of them are suspect');
 select is_empty('select * from pgq.check()', 'all is well');
+-- in lanes that take turns
+select pgq.create_queue('turns', lane_keys => '{k}', fair => true);
+select pgq.publish('turns', to_jsonb(i), headers => jsonb_build_object('k', i % 2, 'x', 1))
+from generate_series(1, 4) i;
+select isnt(t.take('turns', n => 4), null, 'a batch of two lanes');
+select t.advance('1 min');
+select is(string_agg(cardinality(regexp_split_to_array(taken, ' ')) || '', ' '), '1 1 1 1',
+    'times out, and its messages come back one by one, also for a filter')
+from (select t.take('turns', '{"x": 1}', n => 4) as taken from generate_series(1, 4)) x;
+select is(t.take('turns', n => 4), null, 'each of them once');
+
 select * from finish();
 rollback;
