@@ -140,7 +140,13 @@ def test_the_methods_have_the_names_and_parameters_of_the_functions(
         ).fetchall()
     )
     extra = {"where", "refused_delay", "payload_type", "serializer"}
-    renamed = {("reply", "message"): "message_id"}
+    renamed = {
+        ("reply", "message"): "message_id",
+        ("purge", "queue"): "topic",
+        ("cancel", "queue"): "topic",
+        ("move", "queue"): "topic",
+        ("move", "to_queue"): "to_topic",
+    }
     checked = 0
     for name, method in inspect.getmembers(pgq.Client, inspect.isfunction):
         if name.startswith("_") or name not in functions:
