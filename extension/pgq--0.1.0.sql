@@ -5833,17 +5833,21 @@ declare
     v_lane_id int;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        -- An old snapshot may show a lane that has been removed: 40001 then.
-        begin
-            perform from pgq.lane l
+        -- An old snapshot may show a lane that has been removed: 40001 then. Locks one lane at a
+        -- time, because maintain() may hold one and wait for another.
+        for v_lane_id in
+            select l.lane_id from pgq.lane l
             where l.queue_id = _lane.queue_id and l.lane_keys = _lane.lane_keys
               and (l.label = v_label or l.label is null) and l.idle is null
-            for share;
-            raise exception using errcode = 'QU000';
-        exception
-            when sqlstate 'QU000' then
-                null;  -- the locks are released
-        end;
+        loop
+            begin
+                perform from pgq.lane l where l.lane_id = v_lane_id for share;
+                raise exception using errcode = 'QU000';
+            exception
+                when sqlstate 'QU000' then
+                    null;  -- the lock is released
+            end;
+        end loop;
     end if;
     if v_label is not null then
         select l.lane_id into v_lane_id from pgq.lane l
@@ -12600,6 +12604,7 @@ as $$
 declare
     v_queue record;
     v_low pgq._low;
+    v_upkeep bigint;
     v_now timestamptz;
     v_until timestamptz;
     v_lease pgq._fast_lease;
@@ -12632,10 +12637,13 @@ begin
     then
         v_now := pgq.now();
         if v_low.tick is distinct from pgq._low_tick(v_now) then
+            v_upkeep := v_low.upkeep;
             v_low := (
                 select (pgq._find_head(q, pgq._upkeep_tick(q, v_low, v_now), v_now)).low
                 from pgq.queue q where q.queue_id = v_queue.queue_id);
-            if v_low.size = 0 and v_low.upkeep > 0 then
+            -- Empty, which is certain only if this call has done the upkeep: a claim by filter may
+            -- have done it earlier in the tick.
+            if v_low.size = 0 and v_low.upkeep > 0 and v_low.upkeep is distinct from v_upkeep then
                 return;
             end if;
             v_now := pgq.now();

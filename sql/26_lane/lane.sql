@@ -11,17 +11,21 @@ declare
     v_lane_id int;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        -- An old snapshot may show a lane that has been removed: 40001 then.
-        begin
-            perform from pgq.lane l
+        -- An old snapshot may show a lane that has been removed: 40001 then. Locks one lane at a
+        -- time, because maintain() may hold one and wait for another.
+        for v_lane_id in
+            select l.lane_id from pgq.lane l
             where l.queue_id = _lane.queue_id and l.lane_keys = _lane.lane_keys
               and (l.label = v_label or l.label is null) and l.idle is null
-            for share;
-            raise exception using errcode = 'QU000';
-        exception
-            when sqlstate 'QU000' then
-                null;  -- the locks are released
-        end;
+        loop
+            begin
+                perform from pgq.lane l where l.lane_id = v_lane_id for share;
+                raise exception using errcode = 'QU000';
+            exception
+                when sqlstate 'QU000' then
+                    null;  -- the lock is released
+            end;
+        end loop;
     end if;
     if v_label is not null then
         select l.lane_id into v_lane_id from pgq.lane l

@@ -20,6 +20,7 @@ as $$
 declare
     v_queue record;
     v_low pgq._low;
+    v_upkeep bigint;
     v_now timestamptz;
     v_until timestamptz;
     v_lease pgq._fast_lease;
@@ -52,10 +53,13 @@ begin
     then
         v_now := pgq.now();
         if v_low.tick is distinct from pgq._low_tick(v_now) then
+            v_upkeep := v_low.upkeep;
             v_low := (
                 select (pgq._find_head(q, pgq._upkeep_tick(q, v_low, v_now), v_now)).low
                 from pgq.queue q where q.queue_id = v_queue.queue_id);
-            if v_low.size = 0 and v_low.upkeep > 0 then
+            -- Empty, which is certain only if this call has done the upkeep: a claim by filter may
+            -- have done it earlier in the tick.
+            if v_low.size = 0 and v_low.upkeep > 0 and v_low.upkeep is distinct from v_upkeep then
                 return;
             end if;
             v_now := pgq.now();

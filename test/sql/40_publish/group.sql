@@ -296,6 +296,14 @@ select is((select event from pgq.history(:a2) order by at nulls last offset 1), 
     'its history says that it waits for its turn');
 select is(pg_temp.drain(10), 'a1, a2', 'and then it comes');
 
+-- a group whose advance was deferred, after a claim by filter has done the upkeep of the tick
+select pgq.create_queue('deferred');
+select is(t.take('deferred', '{"type": 1}'), null, 'a claim by filter');
+insert into pgq.group_stall (queue_id, group_key, message_id)
+select q.queue_id, 'a', 0 from pgq.queue q where q.name = 'deferred';
+select is(t.take('deferred'), null, 'an empty claim in the same tick');
+select is((select count(*) from pgq.group_stall), 0::bigint, 'advances the group');
+
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();
 rollback;
