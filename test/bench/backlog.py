@@ -1,4 +1,4 @@
-"""What a claim costs behind a backlog, and what queue_stats costs."""
+"""Cost of a claim, and of queue_stats, by the size of the backlog."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ FLAT = 1.3
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        f"Backend CPU of one claim in microseconds (of {CLAIMS} in a row, without their "
-        "acknowledgement, as often as the smallest backlog lasts), and the time of "
-        "`select * from pgq.queue_stats` in milliseconds. In sets: published in large batches; one "
-        "by one: each message in a row of its own. Filling a queue takes minutes, and the machine "
-        "may become slower or faster meanwhile. So the same claims from a queue of the smallest "
-        "backlog, in another database, take turns with them, and the ratio of both counts. pgmq: "
-        "`pgmq.read` of 100 behind as many messages in the same database, not measured beside "
-        "scheduled and expired messages."
+        f"Backend CPU of one claim in microseconds, without its acknowledgement. Each round makes "
+        f"{CLAIMS} claims in a row, and there are as many rounds as the smallest backlog allows. "
+        "The next columns are the ratio to the smallest backlog, and the elapsed time of "
+        '`select * from pgq.queue_stats` in milliseconds. "In sets" means that messages were '
+        'published in large batches; "one by one" means that each message has its own row.'
+    )
+    section.say(
+        "Filling a queue takes minutes, and the speed of the machine may change meanwhile. "
+        "Therefore the same claims are made in turns from a queue with the smallest backlog, in "
+        "another database, and the target limits the ratio. pgmq is `pgmq.read` of 100 behind as "
+        "many messages in the same database. pgmq was not measured beside scheduled and expired "
+        "messages."
     )
     sizes = bench.pick([5000, 20_000, 50_000], [10_000, 100_000, 1_000_000, 10_000_000])
     beside = bench.pick(2000, 1_000_000)
@@ -60,7 +64,7 @@ class Costs:
     """The costs behind one backlog: `cpu` and `ratios` are for claims of 10 and of 100."""
 
     what: str
-    #: Messages in the queue; None if others are beside them.
+    #: Ready messages in the queue; None if there are also scheduled, leased or expired ones.
     size: int | None
     cpu: tuple[float, float]
     ratios: tuple[float, float]
@@ -78,7 +82,7 @@ class Costs:
 def grow(
     bench: Bench, section: Section, name: str, sizes: list[int], set_size: int, beside: int
 ) -> list[Costs]:
-    """Measure at each size, then with scheduled, leased and expired messages beside the largest.
+    """Measure at each size, then add scheduled, leased and expired messages to the largest.
 
     pgmq is measured with the messages that are published in sets.
     """
@@ -117,7 +121,7 @@ def grow(
 
 
 def expire(session: Session, count: int) -> None:
-    """Publish messages that expire at once, of a higher priority: they come before all others."""
+    """Publish messages that expire immediately; their higher priority puts them first."""
     session.execute("set synchronous_commit = off")
     for done in range(0, count, 50_000):
         session.execute(
@@ -137,7 +141,7 @@ def measure_claims(
     size: int | None = None,
     peer: bool = False,
 ) -> Costs:
-    """Measure on warm connections."""
+    """Measure claims, queue_stats and pgmq's read on warm connections."""
     with ExitStack() as stack:
         sessions = {name: stack.enter_context(Session(dsn)) for name, dsn in pair.items()}
         left = sessions["smallest"].value("select pgq.backlog('deep')")
@@ -170,7 +174,7 @@ def measure_claims(
 
 
 def read_cost(session: Session, rounds: int) -> float:
-    """Return the CPU of a read of 100 by pgmq; what is read becomes visible again."""
+    """Return the CPU of a read of 100 by pgmq; make the messages visible again."""
     session.execute("analyze pgmq.q_deep")
     ids: list[int] = []
 
@@ -189,7 +193,7 @@ def read_cost(session: Session, rounds: int) -> float:
 
 
 def claim_cost(session: Session, n: int) -> float:
-    """Return the CPU of one claim, of some in a row."""
+    """Return the CPU of one claim, the mean of several in a row."""
     return measure(session, partial(claims, session, n, CLAIMS)).per(CLAIMS).cpu
 
 
@@ -201,7 +205,7 @@ def claims(session: Session, n: int, times: int) -> None:
 
 
 def give_back(session: Session) -> None:
-    """End the claims of this connection; those that stay leased were made for an hour."""
+    """Acknowledge the claims of this measurement; other leases have a duration of one hour."""
     session.execute(
         "select pgq.ack(lease_id) from (select distinct lease_id from pgq.lease "
         "where until - claimed_at = interval '59 min') l"

@@ -1,4 +1,4 @@
-"""What one message costs, by batch size: pgq, pgmq, and the claim statements of others."""
+"""Cost of one message by batch size: pgq, pgmq, and the claim statements of other designs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.report import Section, number
 from bench.seeds import NATIVE, SEEDS
 from bench.systems import PAYLOADS, Chained, Pgmq, Pgq, System
 
-# The limit of publishing is the ratio to a bare INSERT into a table that is a queue.
+# The limit of publishing is the ratio to a bare INSERT into a queue table.
 CASES = [
     Case(1, 1, 50, 2_000, publish_cpu=1.3),
     Case(10, 10, 200, 10_000, publish_cpu=1.4),
@@ -25,17 +25,23 @@ def run(bench: Bench, section: Section) -> None:
     section.say(
         "Backend CPU in microseconds and WAL in bytes for one message of 200 bytes. Messages "
         "are published, claimed and ended in batches of this size, as in [cost](#cost). pgmq "
-        "reads and deletes. The others are three designs. PeeGeeQ: the two claim statements "
-        "of its document, without a filter, on tables with the columns that the statements "
-        "name and the best index for them. The native queue deletes finished messages, the "
-        "outbox marks them. SmartMessage: the table and indexes of its document, without the "
-        "notifying trigger. Its statement to get messages takes no locks; here it uses the "
-        "columns of the document's index. One UPDATE marks a batch, where the document has "
-        "one UPDATE per message. MiniQ: its document has neither table nor claim, so this is "
-        "a table of the columns that it reads, and a pop of one message, without larger "
-        "batches. None of these statements has retries, dead letters, lanes, subscriptions or "
-        "a log, and none takes back the messages of a dead worker. With single messages they "
-        "are cheaper, and do less."
+        "reads and deletes."
+    )
+    section.say(
+        "The other systems are the claim statements of three designs. None of them has retries, "
+        "dead letters, lanes, subscriptions or a log, and none recovers the messages of a crashed "
+        "worker. For single messages they are cheaper than pgq, and they do less."
+    )
+    section.points(
+        "PeeGeeQ: the two claim statements of its document, without a filter. The tables have "
+        "the columns that the statements name, and the best index for them. The native queue "
+        "deletes finished messages; the outbox marks them.",
+        "SmartMessage: the table and indexes of its document, without the notifying trigger. "
+        "Its statement that gets messages takes no locks; here it uses the columns of the "
+        "document's index. One UPDATE marks a batch; the document has one UPDATE per message.",
+        "MiniQ: its document contains neither a table nor a claim. This is a table with the "
+        "columns that the document reads, and a statement that takes one message. It has no "
+        "larger batches.",
     )
     rows = []
     lines: dict[str, list[tuple[float, float]]] = {}
@@ -93,7 +99,7 @@ def run(bench: Bench, section: Section) -> None:
 
 
 def varied(bench: Bench, section: Section) -> None:
-    """Publish messages with three headers that vary, beside pgmq."""
+    """Publish messages with three varying headers, in pgq and in pgmq."""
     rows = []
     for batch in (1000, 100):
         count = bench.pick(2 * batch, 50_000)
@@ -111,7 +117,9 @@ def varied(bench: Bench, section: Section) -> None:
         for name, usage in usages.items():
             cells = [number(ratio), verdict] if name == "pgq" else ["", ""]
             rows.append([f"{batch:,}", name, number(usage.cpu), number(usage.wal), *cells])
-    section.say("Published with three headers that differ from message to message:")
+    section.say(
+        "Publishing messages with three headers whose values differ from message to message:"
+    )
     section.table(["batch", "system", "publish CPU", "publish WAL", "ratio", ""], rows)
 
 

@@ -1,4 +1,4 @@
-"""Consuming with the Python client, and with a bare loop that calls the same functions."""
+"""Consuming with the Python client, compared with a bare loop that calls the same functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLAIM = "select * from pgq.claim(%s, n => %s, done => %s)"
 
 @dataclass(frozen=True)
 class Cost:
-    """Microseconds for each message: of this process, and on the clock."""
+    """Microseconds per message: CPU of this process, and elapsed."""
 
     cpu: float
     clock: float
@@ -37,11 +37,12 @@ class Cost:
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Messages are claimed, read and acknowledged. Per message: client CPU in "
-        "microseconds, its ratio to the bare psycopg loop (asyncio compared with asyncio), "
-        'and elapsed microseconds. "Loop" is `client.consume`, "handler" is a `Consumer` with '
-        "a function. Both, and the bare loop, acknowledge a batch with the next claim; "
-        '"claim" acknowledges with a call of its own.'
+        "Messages are claimed, read and acknowledged. The columns are client CPU in "
+        "microseconds per message, its ratio to the bare psycopg loop, and elapsed microseconds "
+        "per message. asyncio is compared with a bare asyncio loop. "
+        '"Loop" is `client.consume`, and "handler" is a `Consumer` with a handler function. '
+        'These two and the bare loop acknowledge a batch with the next claim. "Claim" '
+        "acknowledges with a separate call."
     )
     rows = []
     for batch in BATCHES:
@@ -65,7 +66,7 @@ def run(bench: Bench, section: Section) -> None:
 
 
 class Watch:
-    """Measures from the moment when a consumer is connected."""
+    """Measures from the moment when a consumer has connected."""
 
     def __init__(self) -> None:
         self.start()
@@ -87,7 +88,7 @@ def measure(dsn: str, count: int, batch: int, consume: Callable[[str, int, Watch
         cost = watch.cost(count)
         session.execute("select pgq.drop_queue('orders')")
     if done != count:
-        raise AssertionError(f"{done} of {count} messages came")
+        raise AssertionError(f"{done} of {count} messages arrived")
     return cost
 
 

@@ -20,7 +20,7 @@ from pgq import embedded
 Scale = Literal["small", "full"]
 T = TypeVar("T")
 
-# As durable as PostgreSQL is by itself. Parallel workers would hide CPU from the backend's count.
+# Durability as by default. CPU of parallel workers would not be counted with the backend's.
 SETTINGS: dict[str, embedded.Setting] = {
     "fsync": True,
     "synchronous_commit": True,
@@ -37,10 +37,10 @@ TEMPLATE = "bench_template"
 
 
 class Session:
-    """A connection whose statements are prepared, and whose backend's CPU can be read."""
+    """A connection with prepared statements that can read the CPU time of its backend."""
 
     def __init__(self, dsn: str, *, parse: bool = False) -> None:
-        """Connect; JSON is left as it comes unless somebody wants to look into it."""
+        """Connect. JSON stays text unless `parse` is set."""
         self.conn = psycopg.connect(dsn, autocommit=True, prepare_threshold=0)
         if not parse:
             self.conn.adapters.register_loader("jsonb", TextLoader)
@@ -67,13 +67,13 @@ class Session:
         return int(self._schedstat.read_text().split()[0]) / 1000
 
     def kernel(self) -> float:
-        """Return how much of that was spent in the kernel, to a clock tick."""
-        # The second field is the name, in parentheses, with spaces; the 15th is meant.
+        """Return the part of the CPU time that was spent in the kernel, in clock ticks."""
+        # stime is field 15. Field 2, the name, may contain spaces, so count after its parenthesis.
         ticks = int(self._stat.read_text().rpartition(")")[2].split()[12])
         return ticks * 1_000_000 / os.sysconf("SC_CLK_TCK")
 
     def wal(self) -> int:
-        """Return how many bytes the whole server has written to its log."""
+        """Return how many bytes of WAL the whole server has written."""
         return int(self.value("select pg_current_wal_insert_lsn() - '0/0'::pg_lsn"))
 
 
@@ -92,7 +92,7 @@ class Bench:
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """Make a database with pgq and pgmq; the value is its connection string."""
+        """Create a database with pgq and pgmq, drop it at the end; yield its connection string."""
         name = f"bench_{next(self._numbers)}"
         self.server.create_database(name, template=TEMPLATE)
         try:
@@ -103,9 +103,9 @@ class Bench:
 
 @contextmanager
 def start(scale: Scale, *, soak: float | None = None, durable: bool = True) -> Iterator[Bench]:
-    """Start the server; it and all its data are gone when the context ends.
+    """Start the server; the end of the context stops it and deletes its data.
 
-    Not durable is for those who count CPU only and are in a hurry.
+    `durable=False` turns fsync off, for runs that count only CPU.
     """
     hasty: dict[str, embedded.Setting] = {} if durable else {"fsync": False}
     with embedded.start(extension_dir=ROOT, settings=SETTINGS | hasty) as server:
@@ -118,10 +118,10 @@ def start(scale: Scale, *, soak: float | None = None, durable: bool = True) -> I
 
 
 def _pgmq_script() -> Path:
-    # Only its SQL is wanted; importing the package would need more packages.
+    # Find the script without importing the package: an import needs more packages.
     spec = find_spec("pgmq")
-    places: Sequence[str] = (spec and spec.submodule_search_locations) or ()
-    for place in places:
-        if (script := Path(place) / "sql" / "pgmq.sql").exists():
+    directories: Sequence[str] = (spec and spec.submodule_search_locations) or ()
+    for directory in directories:
+        if (script := Path(directory) / "sql" / "pgmq.sql").exists():
             return script
     raise RuntimeError("no pgmq to compare with: make .venv/spark.stamp")

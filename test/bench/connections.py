@@ -1,4 +1,4 @@
-"""What a claim costs with 1 to 64 connections that claim concurrently."""
+"""Cost of a claim with 1 to 64 concurrent connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONNECTIONS = (1, 2, 4, 8, 16, 32, 64)
 
 @dataclass(frozen=True)
 class Contestant:
-    """Takes and ends messages by a script of pgbench."""
+    """A pgbench script that takes and ends messages, and the queue that it needs."""
 
     fill: Callable[[Session, str, int], None]
     create: str
@@ -51,9 +51,9 @@ CONTESTANTS = {
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        f"A backlog is claimed by {N} and acknowledged (pgmq: read and deleted) by this many "
-        "connections, each as fast as it can. Per message: CPU of the whole server in "
-        "microseconds. Messages per second also depend on the disk."
+        f"Each connection claims {N} messages of a backlog and acknowledges them, as fast as it "
+        "can (pgmq: reads and deletes). CPU is that of the whole server, in microseconds per "
+        "message. Messages per second also depend on the disk."
     )
     rows: list[list[str]] = []
     lines: dict[str, list[tuple[float, float]]] = {name: [] for name in CONTESTANTS}
@@ -91,7 +91,7 @@ def take(
     """Return the server's CPU for a message, and messages a second."""
     count = connections * turns * N
     with Session(dsn) as session:
-        # Others may look past what one holds for a moment, so that nobody finds nothing.
+        # More messages than are claimed: locked rows are skipped, and no claim may come up empty.
         contestant.fill(session, "many", count + 200 * N)
         session.execute(f"vacuum analyze {contestant.tables}")
         database = session.conn.info.dbname

@@ -1,4 +1,4 @@
-"""What one message costs, by batch size."""
+"""Cost of one message by batch size, beside pgmq."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.systems import Chained, Pgmq, Pgq, System, analyze, clean
 
 @dataclass(frozen=True)
 class Case:
-    """Publish by so many, claim by so many; limits are ratios to pgmq, or bytes."""
+    """Sizes of the batches that are published and claimed; limits are ratios to pgmq, or bytes."""
 
     publish: int
     claim: int
@@ -24,7 +24,7 @@ class Case:
     claim_cpu: float = inf  # with two calls, claim and ack
     chained_cpu: float = inf  # with one
     publish_cpu: float = inf
-    claim_wal: float | None = None  # None: not above pgmq that keeps as much
+    claim_wal: float | None = None  # None: at most that of pgmq with the same record of a message
 
     @property
     def name(self) -> str:
@@ -32,7 +32,7 @@ class Case:
 
     @property
     def step(self) -> int:
-        """Enough to have each statement run once or twice."""
+        """Return how many messages let each statement run once or twice."""
         return max(self.publish, self.claim, 2)
 
 
@@ -48,17 +48,22 @@ CASES = [
 def run(bench: Bench, section: Section) -> None:
     section.say(
         "Backend CPU in microseconds and WAL in bytes for one message of 200 bytes with one "
-        "header. Ratios are pgq : pgmq. All messages are published first, then claimed and "
-        "acknowledged (pgmq: read and deleted). A queue records each ack in the audit log "
-        "(who, when, which attempt) unless it has journal => 'failures'. \"One call\" is a "
-        "consumer that acknowledges a batch with the claim of the next (done => lease); pgmq "
-        "has no such call. pgmq can end a message in two ways: archive keeps a record, delete "
-        "does not. CPU is compared with delete. WAL of the smallest batches is compared with "
-        "the way that keeps as much. WAL is that of the whole server after a checkpoint "
-        "before publishing, so it includes full-page images, which weigh more if there are "
-        'fewer messages. "In the kernel" is the part of the claim+ack CPU for commits and for '
-        "sending the messages; it is about the same for both. Between rounds the tables are "
-        "vacuumed, and analyzed when they are full."
+        "header. Ratios are pgq : pgmq. All messages are published first. Then they are claimed "
+        "and acknowledged (pgmq: read and deleted). Before each round the tables are vacuumed. "
+        "They are analyzed when they are full."
+    )
+    section.points(
+        "pgq records each ack in the audit log (who, when, which attempt). With journal => "
+        "'failures' it records only failures.",
+        '"One call" is a consumer that acknowledges a batch with the claim of the next batch '
+        "(done => lease). pgmq has no such call.",
+        "pgmq can end a message in two ways: archive keeps a record, delete does not. CPU is "
+        "compared with delete. WAL of the smallest batches is compared with the way that keeps "
+        "as much as pgq.",
+        "WAL is that of the whole server, after a checkpoint before publishing. It includes "
+        "full-page images, which weigh more if there are fewer messages.",
+        '"In the kernel" is the part of the claim+ack CPU that the kernel uses for commits '
+        "and for sending the messages. It is about the same for both systems.",
     )
     rows = []
     with bench.database() as dsn:
@@ -116,7 +121,7 @@ def compare(
 
 
 def phases(session: Session, system: System, case: Case, count: int) -> tuple[Usage, Usage]:
-    """Return the costs of one round; what makes plans anew is not in them."""
+    """Return the costs of one round. Statements run before each part, so that plans are cached."""
     clean(session, system)
     session.execute("checkpoint")
     system.publish(session, case.step, case.publish)
@@ -130,7 +135,7 @@ def phases(session: Session, system: System, case: Case, count: int) -> tuple[Us
 def row(
     section: Section, case: Case, name: str, found: dict[str, tuple[Usage, Usage]]
 ) -> list[str]:
-    """Return a line of the table; what pgq itself promises is noted."""
+    """Return a row of the table; record the targets of pgq."""
     publish, consume = found[name]
     cpu = [number(publish.cpu), number(consume.cpu)]
     others = [number(consume.kernel), number(publish.wal), number(consume.wal)]

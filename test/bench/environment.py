@@ -1,4 +1,4 @@
-"""What was measured on: the machine, the versions, the commit."""
+"""The environment of a measurement: machine, versions, commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGES = ("psycopg", "pgmq", "procrastinate", "pgqueuer", "asyncpg", "uvloop",
 
 
 def describe(bench: Bench) -> dict[str, str]:
-    """Return what the report says about the place of a measurement."""
+    """Return the table of the report's section Environment."""
     with Session(bench.server.dsn()) as session:
         settings = [
             f"{name} {session.value('select current_setting(%s)', name)}"
@@ -37,7 +37,7 @@ def describe(bench: Bench) -> dict[str, str]:
 
 
 def commit() -> str:
-    """Return the commit that is measured, and whether the files are those of it."""
+    """Return the measured commit, and whether files differ from it."""
     try:
         name = _git("rev-parse", "--short=10", "HEAD")
         changed = _git("status", "--porcelain", "-uno", "--", ".", ":!extension/benchmark*")

@@ -1,4 +1,4 @@
-"""What publishing costs: to many queues, beside many subscriptions, and into lanes."""
+"""Cost of publishing to many queues, beside many subscriptions, and into lanes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ BATCHES = (1, 10, 100, 1000)
 
 
 def run(bench: Bench, section: Section) -> None:
-    section.say(
-        "Backend CPU of publishing, in microseconds per message. To many: 10 subscriptions "
-        "without a filter, and 100 with a filter, of which 10 match. Beside many: one queue "
-        "alone; a topic that one of many subscriptions receives, half of them with wildcards, "
-        "when it is published to for the first time and later; and a message that matches one "
-        "of many filtered subscriptions of its topic (equality, prefix, range or existence, "
-        "one to three keys), with the cost of a new subscription. Into lanes: a queue without "
-        "lanes, pgmq, and a queue with a hashed lane key whose value differs in every "
-        "message."
+    section.say("Backend CPU of publishing, in microseconds per message:")
+    section.points(
+        "To many queues: 10 subscriptions without a filter, and 100 subscriptions with a "
+        "filter, of which 10 match.",
+        "Beside many subscriptions: a topic that one of many subscriptions receives. Half of "
+        "the subscriptions have wildcards. The first message of a topic and later messages are "
+        "measured, and compared with a queue without subscriptions.",
+        "Beside many filters: a message that matches one of many filtered subscriptions of its "
+        "topic. The filters test equality, a prefix, a range or existence, of one to three keys. "
+        "The cost of adding such a subscription is measured, too.",
+        "Into lanes: a queue without lanes, pgmq, and a queue with a hashed lane key whose "
+        "value differs in every message.",
     )
     rows: list[list[str]] = []
     to_many(bench, section, rows)
@@ -90,7 +93,7 @@ def past_many(bench: Bench, section: Section, rows: list[list[str]]) -> None:
 
 
 def past_filters(bench: Bench, section: Section, rows: list[list[str]]) -> None:
-    """Publish messages of which each matches one of the filters."""
+    """Publish messages that each match exactly one filter."""
     few, many = 100, bench.pick(400, 10_000)
     found: dict[int, Usage] = {}
     for filters in (few, many):
@@ -123,7 +126,7 @@ def past_filters(bench: Bench, section: Section, rows: list[list[str]]) -> None:
 
 
 def standing(i: int) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the i-th filter, and headers that it alone matches."""
+    """Return the i-th filter, and headers that no other filter matches."""
     match i % 4:
         case 0:
             document: dict[str, object] = {"customer": f"c{i}", "type": "order"}
@@ -141,7 +144,7 @@ def standing(i: int) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def into_lanes(bench: Bench, section: Section, rows: list[list[str]]) -> None:
-    """Publish messages that all have another value of a hashed lane key."""
+    """Publish messages whose values of a hashed lane key all differ."""
     with bench.database() as dsn, Session(dsn) as session:
         session.execute("select pgq.create_queue('plain')")
         session.execute("select pgq.create_queue('hashed', lane_keys => '{#customer}')")

@@ -1,4 +1,4 @@
-"""Backlogs, made as fast as the server can."""
+"""Fill queues quickly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BODY = f"""jsonb_build_object(
 def fill_pgq(
     session: Session, topic: str, count: int, headers: str = "{}", *, spread: bool = False
 ) -> None:
-    """Publish so many messages to a topic; delayed to different moments of tomorrow if `spread`."""
+    """Publish `count` messages; with `spread`, delay each by one day and a different time."""
     later = "now() + interval '1 day' + i * interval '1 ms'" if spread else "null::timestamptz"
     _fill(
         session,
@@ -30,7 +30,7 @@ def fill_pgq(
 
 
 def fill_pgmq(session: Session, queue: str, count: int, headers: str = "{}") -> None:
-    """Put so many messages into a queue of pgmq."""
+    """Send `count` messages to a queue of pgmq."""
     _fill(
         session,
         f"""select count(*) from pgmq.send_batch(
@@ -43,7 +43,7 @@ def fill_pgmq(session: Session, queue: str, count: int, headers: str = "{}") -> 
 
 
 def _fill(session: Session, query: str, queue: str, count: int, headers: str) -> None:
-    # Durability is for what is measured.
+    # Filling is not measured, so it need not be durable.
     session.execute("set synchronous_commit = off")
     for done in range(0, count, CHUNK):
         session.conn.execute(

@@ -1,4 +1,4 @@
-"""What a claim with a filter costs when its matches are behind other messages."""
+"""Cost of a claim with a filter when other messages come before its matches."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from bench.report import Section, number
 OTHERS = '{"type": "order", "region": "eu", "amount": 10}'
 MATCH = '{"type": "refund", "region": "eu", "amount": 10}'
 REFUNDS: Mapping[str, object] = {"type": "refund"}
-# All three conditions have to be looked at before it is clear that there is no match.
+# The first two conditions match, so all three must be tested.
 THREE: Mapping[str, object] = {"type": "order", "region": ["eu", "us"], "amount": {"$gt": 1000}}
 CLAIMS = 20
 N = 10
-# A message for one of many recipients, and the same for pgmq, whose condition looks at the message.
+# Messages for many recipients. pgmq tests its condition on the message, so the recipient is in it.
 FILL_RECIPIENTS = """
 insert into pgq.message (topic, recipient, payload)
 select 'mail', 'r' || (i * 7919 %% %s), jsonb_build_object('number', i, 'text', repeat('x', 150))
@@ -63,12 +63,18 @@ class Found:
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        f"Claims of {N} with a filter, milliseconds of backend CPU / elapsed. The matches were "
-        "published after all other messages. With lanes: the queue has a lane key for the "
-        "filter. Without: the first claim with the filter, and later claims, which continue "
-        "at its scan cursor. No match: a filter that matches nothing, the first time and "
-        "again (an idle consumer). pgmq: read with its condition. Testing: microseconds of "
-        "CPU for one message and a filter of three conditions, all of which must be tested."
+        f"Claims of {N} with a filter, in milliseconds of backend CPU / elapsed. The matches were "
+        "published after all other messages."
+    )
+    section.points(
+        "With lanes: the queue has a lane key for the filter.",
+        "Without lanes: the first claim with the filter, and later claims, which continue at "
+        "the filter's scan cursor.",
+        "No match: a filter that matches no message. The first claim, and later claims of an "
+        "idle consumer.",
+        "pgmq: a read with a condition.",
+        "Testing: microseconds of CPU for one message and a filter of three conditions, all of "
+        "which must be tested.",
     )
     sizes = bench.pick([2000, 20_000], [20_000, 200_000, 5_000_000])
     found = []
@@ -114,13 +120,13 @@ def run(bench: Bench, section: Section) -> None:
 
 
 def to_recipients(bench: Bench, section: Section) -> None:
-    """Claim for one of many recipients, whose messages stand among all others."""
+    """Claim for one of many recipients, whose messages are mixed with all others."""
     recipients, messages = bench.pick((2000, 10_000), (1_000_000, 5_000_000))
     section.say(
-        f"Claims for one of {recipients:,} recipients, behind {messages:,} messages. The queue "
-        "has the hashed lane key `msg.recipient`; pgmq reads with its condition. Milliseconds "
-        "of backend CPU / elapsed. Publishing: microseconds of backend CPU per message, in "
-        "transactions of 50,000."
+        f"Claims for one of {recipients:,} recipients from a queue of {messages:,} messages, in "
+        "milliseconds of backend CPU / elapsed. The queue has the hashed lane key "
+        "`msg.recipient`. pgmq reads with a condition. Publishing is in microseconds of backend "
+        "CPU per message, in transactions of 50,000 messages."
     )
     with bench.database() as dsn:
         with Session(dsn) as session:
@@ -133,7 +139,7 @@ def to_recipients(bench: Bench, section: Section) -> None:
             session.execute("vacuum analyze")
         with Session(dsn) as session:
             wanted = [{"msg.recipient": f"r{i * 31 % recipients}"} for i in range(CLAIMS + 5)]
-            # Of each recipient's messages some the first time, some more, and then none is left.
+            # Claim messages of each recipient twice, then all that remain, then find none.
             first = [take(session, "mail", document, 1, n=2)[0] for document in wanted]
             usages = [take(session, "mail", document, 1, n=2)[0] for document in wanted]
             take(session, "mail", {"msg.recipient": [w["msg.recipient"] for w in wanted]}, 1, n=999)
@@ -170,13 +176,13 @@ def fill(session: Session, query: str, recipients: int, messages: int) -> None:
 
 
 def by_patterns(bench: Bench, section: Section) -> None:
-    """Claims whose filter has many patterns of one field."""
+    """Claim with filters that have many patterns for one field."""
     count = bench.pick(1000, 20_000)
     section.say(
         f"Claims that test {count:,} messages without a match, by the number of patterns in "
-        "one list: microseconds of backend CPU per message. A claim from an empty queue has "
-        "compiled and stored the filter before. The texts have 30 random letters. A line ends "
-        "where the list is refused: patterns without a fixed beginning count as more nodes."
+        "one list, in microseconds of backend CPU per message. The filter is compiled and stored "
+        "before, by a claim from an empty queue. The texts have 30 random letters. A row ends "
+        "where pgq rejects longer lists: patterns without a fixed beginning count as more nodes."
     )
     kinds: dict[str, Callable[[str], object]] = {
         "values": lambda word: word,
@@ -231,7 +237,7 @@ def by_patterns(bench: Bench, section: Section) -> None:
 
 
 def at_size(dsn: str, others: int, more: int) -> Found:
-    """Add to the backlog, put matches behind it and take them."""
+    """Add to the backlog, publish matches after it and claim them."""
     with Session(dsn) as session:
         session.execute("select pgq.create_queue('laned', lane_keys => '{type}')")
         session.execute("select pgq.create_queue('plain')")
@@ -245,7 +251,7 @@ def at_size(dsn: str, others: int, more: int) -> Found:
     with Session(dsn) as session:
         take(session, "laned", REFUNDS, 5)
         lanes = median(take(session, "laned", REFUNDS, CLAIMS))
-        # A new document each time: what was learnt about one is of no use to another.
+        # A new document each time: the scan cursor belongs to a document.
         fresh = ({**REFUNDS, "region": ["eu", f"{others}-{i}"]} for i in itertools.count())
         first = median([take(session, "plain", next(fresh), 1)[0] for _ in range(3)])
         take(session, "plain", REFUNDS, 1)
@@ -257,7 +263,7 @@ def at_size(dsn: str, others: int, more: int) -> Found:
         tested = take(session, "plain", three, 1)[0].cpu / others
         peer = median([read(session, REFUNDS) for _ in range(5)])
         peer_fruitless = median([read(session, nothing) for _ in range(3)])
-        # Nothing that matches remains for the next size.
+        # Remove the remaining matches before the next size.
         drain(session, "laned")
         drain(session, "plain")
         session.execute("delete from pgmq.q_deals where message ->> 'type' = 'refund'")
@@ -267,7 +273,7 @@ def at_size(dsn: str, others: int, more: int) -> Found:
 def take(
     session: Session, queue: str, document: Mapping[str, object], times: int, n: int = N
 ) -> list[Usage]:
-    """Claim and acknowledge; return what the claims cost."""
+    """Claim and acknowledge; return the costs of the claims."""
     text = json.dumps(dict(document))
     usages = []
     for _ in range(times):
@@ -284,7 +290,7 @@ def take(
 
 
 def read(session: Session, document: Mapping[str, object], queue: str = "deals") -> Usage:
-    """Read from pgmq with its condition; what is read stays hidden for an hour."""
+    """Read from pgmq with a condition; the messages stay hidden for an hour."""
     condition = json.dumps(dict(document))
     return measure(
         session,

@@ -1,4 +1,4 @@
-"""How much the tables grow while messages are published and consumed."""
+"""Growth of the tables while messages are published and consumed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ VISITS = 3
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Growth of the tables and indexes of ready, leased and scheduled messages, in bytes "
-        "per message, in a steady loop of publishing and consuming with autovacuum at its "
-        "defaults. The log is not counted. The whole table of pgmq is counted, which is also "
-        "its log. synchronous_commit is off, which changes no table. Autovacuum runs once a "
-        "minute; deleted rows stay until then, and their space is used again. So counting "
-        f"begins when autovacuum has processed all these tables {VISITS} times. The last "
-        "columns are the sizes at that time."
+        "Messages are published and consumed in a steady loop, with autovacuum at its defaults. "
+        "The figures are bytes per message by which the tables of ready, leased and scheduled "
+        "messages grow, with their indexes. The log of pgq is not counted. pgmq has one table, "
+        "which is also its log. synchronous_commit is off, which does not affect the size of a "
+        "table."
+    )
+    section.say(
+        "Autovacuum runs once a minute. Deleted rows remain until then, and their space is reused "
+        f"afterwards. Therefore counting begins when autovacuum has processed each table {VISITS} "
+        "times. The last columns are the sizes at that time."
     )
     rows = []
     for publish, claim, small, full in ((1000, 100, 12_000, 1_000_000), (1, 100, 400, 100_000)):
@@ -58,7 +61,7 @@ def run(bench: Bench, section: Section) -> None:
 
 
 def warm_up(session: Session, systems: list[System], publish: int, claim: int) -> None:
-    """Publish and consume until autovacuum has been to every table that rows are deleted from."""
+    """Publish and consume until autovacuum has processed every table with deleted rows."""
     tables = [table for system in systems for table in system.tables]
     for _ in range(100_000):
         for system in systems:
@@ -70,7 +73,7 @@ def warm_up(session: Session, systems: list[System], publish: int, claim: int) -
             tables,
         ):
             return
-    raise RuntimeError("autovacuum does not come")
+    raise RuntimeError("autovacuum does not run")
 
 
 def loop(session: Session, system: System, count: int, publish: int, claim: int) -> None:

@@ -1,4 +1,4 @@
-"""Limits and turns: their cost, whether they hold, and the share of each tenant."""
+"""Limits and fairness: their cost, whether they hold, and the share of each tenant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness import flow
 
 CONSUMERS = 16
 BATCH = 10
-# The throughput that limits have to leave.
+# The throughput that must remain with limits, as a share of the throughput without.
 LEAST = 0.8
 
 
@@ -50,13 +50,16 @@ def run(bench: Bench, section: Section) -> None:
     tenants = bench.pick(20, 100)
     share = bench.pick(60, 300)
     section.say(
-        f"{tenants} tenants, of whom the first has {tenants // 2} times as many messages as "
-        f"the last, published tenant by tenant. {CONSUMERS} consumers claim {BATCH} messages "
-        "at a time, do no work, and acknowledge with the next claim, until each tenant's fair "
-        f"share is {share} messages. Messages per second are the median of rounds in which all "
-        "variants take turns. From the audit log: the most messages that were leased at a "
-        "time, in all and of one tenant, and the smallest and largest share of a tenant, "
-        "relative to its fair share."
+        f"There are {tenants} tenants, and the first has {tenants // 2} times as many messages as "
+        "the last. The messages are published tenant by tenant. "
+        f"{CONSUMERS} consumers claim {BATCH} messages at a time, do no work, and acknowledge "
+        f"with the next claim. They stop when each tenant's fair share is {share} messages. "
+        "Messages per second are the median of rounds in which all variants run in turns."
+    )
+    section.say(
+        "The other columns come from the audit log: the largest number of messages that were "
+        "leased at a time, in total and of one tenant, and the smallest and the largest share of "
+        "a tenant, relative to its fair share."
     )
     speeds: dict[str, list[float]] = {kind.name: [] for kind in KINDS}
     found: dict[str, list[str]] = {}
@@ -90,7 +93,7 @@ def run(bench: Bench, section: Section) -> None:
 def measure(
     dsn: str, kind: Kind, tenants: int, share: int, section: Section
 ) -> tuple[float, list[str]]:
-    """Return the speed and what the audit log says."""
+    """Return the speed, and the figures from the audit log."""
     with Session(dsn) as session:
         options = f", {kind.options}" if kind.options else ""
         session.execute(f"select pgq.create_queue('jobs', lane_keys => '{{tenant}}'{options})")

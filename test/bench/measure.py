@@ -1,4 +1,4 @@
-"""What a piece of work costs, and rounds in which contestants take turns."""
+"""Measure the cost of some work, in rounds in which contestants run in turns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Usage:
-    """The cost of some work: backend CPU in microseconds, bytes of WAL, seconds on the clock."""
+    """The cost of some work: backend CPU in microseconds, bytes of WAL, elapsed seconds."""
 
     cpu: float
     kernel: float  # a part of cpu
@@ -27,7 +27,7 @@ class Usage:
 
 
 def measure(session: Session, work: Callable[[], object]) -> Usage:
-    """Do the work, which is all done by the session's backend, and return what it cost."""
+    """Do the work, all of it in the session's backend, and return its cost."""
     wal, kernel, cpu = session.wal(), session.kernel(), session.cpu()
     started = time.perf_counter()
     work()
@@ -37,7 +37,7 @@ def measure(session: Session, work: Callable[[], object]) -> Usage:
 
 
 def alternate(rounds: int, contestants: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
-    """Let the contestants take turns, so that noise hits all alike; return their results."""
+    """Run the contestants in turns, so that noise affects all of them; return their results."""
     results: dict[str, list[T]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, contestant in contestants.items():
@@ -46,7 +46,7 @@ def alternate(rounds: int, contestants: Mapping[str, Callable[[], T]]) -> dict[s
 
 
 def median(usages: Sequence[Usage]) -> Usage:
-    """Return the median of each cost; the kernel counts in clock ticks, too coarse for that."""
+    """Return the median of each cost, and the mean for the kernel: clock ticks are too coarse."""
     return Usage(
         statistics.median(usage.cpu for usage in usages),
         statistics.fmean(usage.kernel for usage in usages),
@@ -56,6 +56,6 @@ def median(usages: Sequence[Usage]) -> Usage:
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """Return the smallest value that is not exceeded by so many per cent of the values."""
+    """Return a percentile of the values."""
     ranked = sorted(values)
     return ranked[min(len(ranked) - 1, len(ranked) * percent // 100)]

@@ -1,4 +1,4 @@
-"""CPU of the whole server, and of this process beside it."""
+"""CPU of the whole server and of this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Meter:
-    """Adds up CPU between two moments: of all processes of the server, and of this one."""
+    """Sums the CPU between two calls: of all processes of the server, and of this process."""
 
     def __init__(self, bench: Bench) -> None:
         pid = (bench.server.data / "postmaster.pid").read_text().split()[0]
@@ -31,12 +31,12 @@ class Meter:
     def _now(self) -> tuple[float, float]:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         ended, running = self._ended(), self._running()
-        while ended != self._ended():  # somebody went from the one account to the other
+        while ended != self._ended():  # a process ended between the two readings
             ended, running = self._ended(), self._running()
         return ended + running, usage.ru_utime + usage.ru_stime
 
     def _ended(self) -> float:
-        """What has ended is in the account of the postmaster."""
+        """Return the CPU of processes that have ended, which the postmaster accounts for."""
         fields = (self._postmaster / "stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[13]) + int(fields[14])) / _TICK
 
@@ -48,6 +48,6 @@ class Meter:
 def _cpu(pid: str) -> float:
     try:
         fields = (Path("/proc") / pid / "stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:  # it has just ended
+    except OSError:  # the process has just ended
         return 0.0
     return (int(fields[11]) + int(fields[12])) / _TICK

@@ -1,4 +1,4 @@
-"""What notifications cost publishers."""
+"""Cost of notifications for publishers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bench.waiting import Consumer
 
 CLIENTS = 16
 
-# The notification code of the publishing trigger, gone: nobody is looked for, nobody woken.
+# Remove the notification code of the publishing trigger: it reads no listeners and wakes none.
 WITHOUT = """
 do $do$
 declare
     v_route text := pg_get_functiondef('pgq._route'::regproc);
     v_silent text := replace(v_route, 'exists (select from pgq.waiter)', 'false');
 begin
-    assert v_silent <> v_route, 'the trigger looks for waiters in another way now';
+    assert v_silent <> v_route, 'the trigger finds waiters in another way now';
     execute v_silent;
     create or replace function pgq._wake(queue_id int) returns void language plpgsql
         as 'begin end';
@@ -37,9 +37,12 @@ $do$
 def run(bench: Bench, section: Section) -> None:
     section.say(
         f"Messages per second of {CLIENTS} connections that publish single messages, each in "
-        "its own transaction. Busy: the consumer always finds a message. Keeping up: it often "
-        "finds none and waits for a notification. Always: a listener is registered all the "
-        "time, so every commit notifies."
+        "its own transaction, beside one consumer:"
+    )
+    section.points(
+        "Busy: the consumer always finds a message.",
+        "Keeping up: the consumer often finds no message and waits for a notification.",
+        "Always: a listener is registered all the time, so every commit sends a notification.",
     )
     with ExitStack() as stack:
         silent = stack.enter_context(bench.database())
@@ -70,7 +73,7 @@ def run(bench: Bench, section: Section) -> None:
 
 
 def rate(bench: Bench, dsn: str, consumer: str) -> float:
-    """Publish for some seconds; return how many messages were published in one."""
+    """Publish for some seconds; return the number of messages per second."""
     with ExitStack() as stack:
         session = stack.enter_context(Session(dsn))
         if consumer == "always":
@@ -91,7 +94,7 @@ def rate(bench: Bench, dsn: str, consumer: str) -> float:
 def worker(dsn: str, consumer: str) -> AbstractContextManager[object]:
     if consumer == "always":
         return nullcontext()
-    # A busy one has some work to do with each claim, so that it never runs dry.
+    # A busy consumer works for a while after each claim, so that it never finds the queue empty.
     return Consumer(dsn, "busy", 100, lambda _: None, pause=0.1 if consumer == "busy" else 0.0)
 
 

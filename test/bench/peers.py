@@ -1,4 +1,4 @@
-"""No-op jobs through the Python client and through other Python queues on PostgreSQL."""
+"""Jobs that do nothing, with the Python client and with other Python queues on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUEUE = "jobs"
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of CPU for a job, of this process and of the whole server."""
+    """Seconds of CPU per job, of this process and the whole server together."""
 
     publish: float
     consume: float
@@ -35,7 +35,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Entry:
-    """A system with its setting, and how many jobs it gets; several rounds if it may be best."""
+    """A system with a setting, the number of jobs, and more rounds if it may be the best."""
 
     system: str
     setting: str
@@ -51,21 +51,25 @@ class Entry:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing but the size of its batches is special."""
+        """Whether the setting is a batch size and nothing else."""
         return self.setting == f"by {self.batch}"
 
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Jobs that do nothing, published and consumed by one process in batches of this size. "
-        "Microseconds of CPU per job: the client and all server processes. The ratio is to "
-        "pgq with the same batch size. pgq is its `Consumer` with a function as handler. By "
-        "default its batch size adapts, and messages are published by 1,000. The others are "
-        "set up for speed as their documentation advises. Both run on uvloop. procrastinate "
-        "uses `batch_defer_async`, deletes finished jobs and does not listen; its workers "
-        'fetch single jobs, 20 at a time ("alone": one at a time), so its batch size is that '
-        "of publishing. pgqueuer uses asyncpg, `enqueue` of many jobs and drain mode, without "
-        "aggregating its log meanwhile."
+        "One process publishes and consumes jobs that do nothing, in batches of this size. CPU is "
+        "in microseconds per job, of the client and all server processes together. The ratio is "
+        "to pgq with the same batch size. procrastinate and pgqueuer run on uvloop and are set up "
+        "for speed, as their documentation advises."
+    )
+    section.points(
+        "pgq uses its `Consumer` with a handler function. By default the batch size of the "
+        "consumer adapts; messages are then published by 1,000.",
+        "procrastinate uses `batch_defer_async`, deletes finished jobs and does not listen. Its "
+        'workers fetch single jobs, 20 concurrently ("alone": one), so the batch size is that of '
+        "publishing.",
+        "pgqueuer uses asyncpg, `enqueue` with many jobs, and drain mode. It does not aggregate "
+        "its log during the measurement.",
     )
     entries = {entry.name: entry for entry in ENTRIES}
     counts = {name: bench.pick(entry.small, entry.full) for name, entry in entries.items()}

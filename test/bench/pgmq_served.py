@@ -1,4 +1,4 @@
-"""What pgmq's functions cost when pgq_pgmq serves them, beside pgmq."""
+"""Cost of pgmq's functions when pgq_pgmq provides them, beside pgmq."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Served(Pgmq):
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Backend CPU in microseconds and WAL in bytes for one message of 200 bytes, sent, "
-        "read and deleted in batches of this size by the same statements, as in "
-        "[cost](#cost): by pgmq, and by the extension pgq_pgmq, which serves pgmq's schema "
-        "from queues of pgq. Each has its own database, so their rounds do not alternate."
+        "Backend CPU in microseconds and WAL in bytes for one message of 200 bytes. Messages are "
+        "sent, read and deleted in batches of this size by the same statements, as in "
+        "[cost](#cost). The extension pgq_pgmq provides pgmq's schema on queues of pgq. Each "
+        "system has its own database, so the two do not run in turns."
     )
     rows = []
     for case in CASES:

@@ -1,4 +1,4 @@
-"""Where to filter: in the client, in the server, or in the server with lanes; and pgmq."""
+"""Where to filter: in the client, in the server, in the server with lanes, or in pgmq."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = 100
 WANTED = "refund"
 PLACES = ("client", "server, no lanes", "server, lanes", "server, hashed lanes", "pgmq")
 LANE_KEYS = {"server, lanes": ["type"], "server, hashed lanes": ["#type"]}
-# As published: every hundred messages hold the matches of their rate, well mixed.
+# Matches are spread evenly: every hundred messages contain as many as the match rate says.
 KIND = "case when i * 37 %% 100 < %s then 'refund' else 'order' end"
 FILL = f"""
 insert into pgq.message (topic, headers, payload)
@@ -27,7 +27,7 @@ select 'deals', jsonb_build_object('type', {KIND}),
        jsonb_build_object('number', i, 'text', repeat('x', 170))
 from generate_series(1, %s) i
 """
-# The condition of pgmq looks at the message.
+# pgmq tests its condition on the message.
 FILL_PGMQ = f"""
 select count(*) from pgmq.send_batch('deals', array(
     select jsonb_build_object('type', {KIND}, 'number', i, 'text', repeat('x', 170))
@@ -37,7 +37,7 @@ select count(*) from pgmq.send_batch('deals', array(
 
 @dataclass
 class Bill:
-    """What it took to get all matches, for each of them."""
+    """The cost of getting all matches."""
 
     matches: int = 0
     fetched: int = 0
@@ -61,11 +61,12 @@ class Bill:
 def run(bench: Bench, section: Section) -> None:
     count = bench.pick(1000, 20_000)
     section.say(
-        f"All matches among {count:,} messages, claimed by {BATCH} and acknowledged. Per "
-        "match: messages fetched, bytes received, backend CPU, client CPU and their sum in "
-        "microseconds. Also the median time of a claim in milliseconds. A client that filters "
-        "acknowledges the messages that it does not want: this is the cheapest way, and only "
-        "right if no other consumer wants them. pgmq: read with its condition, and deleted."
+        f"All matches among {count:,} messages are claimed by {BATCH} and acknowledged. The "
+        "figures are per match: messages fetched, bytes received, and microseconds of backend "
+        "CPU, of client CPU and of both. The last column is the median time of a claim in "
+        "milliseconds. A client that filters acknowledges the messages that it does not want. "
+        "This is the cheapest way, but right only if no other consumer wants them. pgmq reads "
+        "with a condition, and deletes."
     )
     rows = []
     totals: dict[str, list[float]] = {place: [] for place in PLACES}
@@ -89,7 +90,7 @@ def run(bench: Bench, section: Section) -> None:
         rows,
     )
     lines = {place: list(zip(RATES, totals[place], strict=True)) for place in PLACES}
-    title = "CPU of database and client for a match, by how many of the messages match"
+    title = "CPU of database and client per match, by match rate"
     section.plot(title, "match rate, %", "microseconds", lines, log="xy")
     for rate, client, server in zip(RATES, totals["client"], totals[PLACES[1]], strict=True):
         if rate < 100:
@@ -117,7 +118,7 @@ def at_rate(bench: Bench, dsn: str, rate: int, count: int) -> dict[str, Bill]:
 
 
 def fetch(session: Session, wanted: str | None) -> Bill:
-    """Claim until nothing comes; with no filter in the claim the client looks at each message."""
+    """Claim until the queue is empty. Without a filter in the claim the client tests messages."""
     bill = Bill()
     document = None if wanted is None else json.dumps({"type": wanted})
     latencies = []
@@ -142,7 +143,7 @@ def fetch(session: Session, wanted: str | None) -> Bill:
 
 
 def from_pgmq(dsn: str, rate: int, count: int) -> Bill:
-    """Read what matches and delete it, until nothing comes."""
+    """Read and delete matches until none is left."""
     condition = json.dumps({"type": WANTED})
     with Session(dsn, parse=True) as session:
         session.execute("select pgmq.create('deals')")
@@ -174,7 +175,7 @@ def from_pgmq(dsn: str, rate: int, count: int) -> Bill:
 
 
 def data_bytes(cursor: psycopg.Cursor[tuple[object, ...]]) -> int:
-    """Return the size of the rows as the protocol sends them."""
+    """Return the size of the rows in the network protocol."""
     result = cursor.pgresult
     if result is None:
         return 0
@@ -191,12 +192,12 @@ def middle(bills: list[Bill]) -> Bill:
 
 
 def break_even(client: list[float], server: list[float]) -> str:
-    """Say from which match rate on the client's filter is cheaper, between the rates measured."""
+    """Return the match rate above which filtering in the client is cheaper, interpolated."""
     gains = [mine - theirs for mine, theirs in zip(client, server, strict=True)]
     if min(gains) > 0:
         return f"cheaper than the client at all rates measured ({RATES[0]} % to {RATES[-1]} %)"
     if max(gains) <= 0:
-        return "dearer than the client at all rates measured"
+        return "more expensive than the client at all rates measured"
     for i in range(len(RATES) - 1):
         if gains[i] > 0 >= gains[i + 1]:
             share = gains[i] / (gains[i] - gains[i + 1])

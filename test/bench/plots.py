@@ -1,4 +1,4 @@
-"""Plots for the report: small SVG files, the same for the same figures."""
+"""Plots for the report: small SVG files. The same figures give the same file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-# Distinct for everybody, and on paper by their markers.
+# Colors that color-blind readers can distinguish; markers distinguish the lines in print.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444", "#8a6d00")
 STYLES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-# More points than this are a curve, not measurements one by one.
+# Lines with more points than this are drawn without markers.
 CURVE = 30
 SETTINGS: Any = {
     "svg.fonttype": "none",
@@ -50,7 +50,7 @@ def draw(plots: Sequence[Plot], file: Path) -> None:
 
 
 def _draw_lines(axes: Axes, plot: Plot) -> None:
-    # Lines of one system, which is named before the comma, have one colour.
+    # All lines of a system have the same colour. The name of a line begins with its system.
     systems: dict[str, int] = {}
     for position, (name, points) in enumerate(plot.series.items()):
         system = _system(name)

@@ -1,4 +1,4 @@
-"""A relay to Redis Streams, beside a bare loop that claims and adds in pipelines."""
+"""A relay to Redis Streams, beside a bare loop that claims and adds with pipelines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIMIT = 0.7
 
 @dataclass(frozen=True)
 class Pace:
-    """Of a message: microseconds of this process's CPU, and on the clock."""
+    """Microseconds per message: CPU of this process, and elapsed."""
 
     cpu: float
     clock: float
@@ -38,13 +38,13 @@ class Pace:
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "Messages of a queue are added to a stream of a Redis server on the same machine, by "
-        f"{BATCH}. Client CPU and elapsed time in microseconds per message. The bare loop "
-        "claims, adds in a pipeline and acknowledges; after a kill it adds messages again. "
-        "The target for the relay is 70 % of its rate."
+        f"Messages of a queue are added to a stream of a Redis server on the same machine, {BATCH} "
+        "at a time. Client CPU and elapsed time are in microseconds per message. The bare loop "
+        "claims, adds with a pipeline and acknowledges. It adds duplicates after a crash. The "
+        "target for the relay is 70 % of the rate of the bare loop."
     )
     count = bench.pick(5000, 50_000)
-    with TemporaryDirectory() as place, RedisServer(Path(place), durable=False) as server:
+    with TemporaryDirectory() as directory, RedisServer(Path(directory), durable=False) as server:
         contestants = {
             name: partial(measure, bench, server, count, forward)
             for name, forward in (("bare loop", bare), ("relay", relay))
@@ -85,7 +85,7 @@ def measure(
             (cpu_seconds() - used) / count * 1e6, (time.perf_counter() - began) / count * 1e6
         )
         if store.xlen("orders") != count:
-            raise AssertionError(f"{store.xlen('orders')} of {count} messages came")
+            raise AssertionError(f"{store.xlen('orders')} of {count} messages arrived")
     return pace
 
 

@@ -14,9 +14,10 @@ from bench.plots import Plot, draw
 #: Where the plots are, seen from the report.
 PLOTS = "benchmark"
 INTRODUCTION = (
-    "`make bench` writes this report; nothing in it is written by hand. Figures are CPU time "
-    "wherever that is possible. The systems take turns in the same run on the same server, and the "
-    "median of several rounds is shown. The table of targets lists those that are not met, too."
+    "`make bench` writes this report. No figure in it is entered by hand. Costs are CPU time "
+    "wherever possible, because elapsed time depends on the machine's load. Systems that are "
+    "compared run in turns, in the same run and on the same server. Each figure is the median of "
+    "several rounds. The [table of targets](#targets) also lists the targets that are not met."
 )
 
 #: The figures at the top: section, pattern of the target, and what the figure says.
@@ -34,12 +35,12 @@ FIGURES = (
     (
         "snapshot",
         r"published by 1, .*: rate kept",
-        "claim rate kept beside a long-running transaction",
+        "claim rate that remains beside a long-running transaction",
     ),
     (
         "filters",
         r"with lanes: CPU of a claim",
-        "CPU of a claim by filter, behind all other messages",
+        "CPU of a filtered claim behind all other messages",
     ),
     ("wakeup", r"wake-up: p50", "wake-up of an idle consumer, median"),
 )
@@ -49,7 +50,7 @@ PICTURED = ("snapshot", "backlog")
 
 @dataclass(frozen=True)
 class Target:
-    """A figure that was promised, and the one that was measured."""
+    """A promised limit and the measured figure."""
 
     what: str
     measured: str
@@ -63,7 +64,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Guard:
-    """A margin so wide that whoever breaks it has broken the code, on any machine."""
+    """A margin that is wide on any machine: if it does not hold, the code is broken."""
 
     what: str
     holds: bool
@@ -71,7 +72,7 @@ class Guard:
 
 @dataclass
 class Section:
-    """The findings of one module, and where they come from."""
+    """The results of one module, and the run that they come from."""
 
     name: str
     title: str
@@ -79,7 +80,7 @@ class Section:
     targets: list[Target] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
-    #: The machine and the versions; when, at which commit and at which scale.
+    #: The machine and the versions of the software.
     environment: dict[str, str] = field(default_factory=dict)
     measured_at: str = ""
     commit: str = ""
@@ -88,6 +89,10 @@ class Section:
 
     def say(self, text: str) -> None:
         self.lines += ["", text]
+
+    def points(self, *texts: str) -> None:
+        """Add a list."""
+        self.lines += ["", *(f"- {text}" for text in texts)]
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Add a table; columns of numbers are aligned to the right."""
@@ -109,15 +114,15 @@ class Section:
         self.lines += ["", f"![{title}]({PLOTS}/{self.name}-{len(self.plots)}.svg)"]
 
     def at_most(self, what: str, measured: float, limit: float, unit: str = "") -> str:
-        """Note a target that is an upper limit; return the verdict for a table."""
+        """Record a target that is an upper limit; return the verdict for a table."""
         return self._target(what, measured, limit, unit, "at most", measured <= limit)
 
     def at_least(self, what: str, measured: float, limit: float, unit: str = "") -> str:
-        """Note a target that is a lower limit; return the verdict for a table."""
+        """Record a target that is a lower limit; return the verdict for a table."""
         return self._target(what, measured, limit, unit, "at least", measured >= limit)
 
     def guard(self, what: str, holds: bool) -> None:
-        """Note what is wrong if the margin does not hold: it breaks the build."""
+        """Record a margin; `what` is the error text if it does not hold, and fails the run."""
         self.guards.append(Guard(what, holds))
 
     @property
@@ -152,7 +157,7 @@ class Section:
 
 
 def number(value: float, unit: str = "") -> str:
-    """Write a number with three significant digits or so, and its unit."""
+    """Format a number with about three significant digits, and its unit."""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     text = f"{value:,.{digits}f}"
     if "." in text:
@@ -188,7 +193,7 @@ def whole(sections: Sequence[Section], preface: str) -> str:
 
 
 def figures(sections: Sequence[Section]) -> list[tuple[str, str, str]]:
-    """Return the figures at the top: section, what it says, value; of what was measured."""
+    """Return the measured figures for the top of the report: section, text, value."""
     return [
         (name, text, target.measured)
         for name, pattern, text in FIGURES

@@ -1,4 +1,4 @@
-"""The slowest claim of a small queue while the log of a large queue is rotated or dumped."""
+"""Latency of claims from a small queue while the log of a large queue is rotated or dumped."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def run(bench: Bench, section: Section) -> None:
     count = bench.pick(5_000, 500_000)
     live = bench.pick(1_000, 100_000)
     section.say(
-        f"`pgq.maintain()` rotates a log of {count:,} messages of {BODY:,} bytes: it copies "
+        f"`pgq.maintain()` rotates a log of {count:,} messages of {BODY:,} bytes. It copies "
         f"{live:,} unfinished messages forward and truncates the rest. Then pg_dump reads the "
-        "log. Meanwhile one worker publishes to a small queue, claims and acknowledges as "
-        "fast as it can. Elapsed time of a claim in milliseconds."
+        "log. Meanwhile one worker publishes to a small queue, claims and acknowledges, as "
+        "fast as it can. The figures are the elapsed time of its claims in milliseconds."
     )
     rows = []
     with bench.database() as dsn:
@@ -61,7 +61,7 @@ def run(bench: Bench, section: Section) -> None:
 
 
 def watch(dsn: str, work: Callable[[], object]) -> list[float]:
-    """Do the work, and return the times of claims that are made meanwhile, in milliseconds."""
+    """Do the work, and return the times of concurrent claims in milliseconds."""
     times: list[float] = []
     done = threading.Event()
 
@@ -86,7 +86,7 @@ def watch(dsn: str, work: Callable[[], object]) -> list[float]:
 
 
 def rotate(dsn: str, live: int) -> None:
-    """Maintain until what is done has left the log."""
+    """Call maintain() until the finished messages have left the log."""
     with Session(dsn) as session:
         session.execute("update pgq.era set started_at = started_at - interval '1 day'")
         for _ in range(300):

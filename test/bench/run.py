@@ -1,12 +1,12 @@
-"""Measure pgq, side by side with others, and write the report.
+"""Measure pgq beside other systems, and write the report.
 
 python test/bench/run.py                              everything, into extension/benchmark.md
 python test/bench/run.py --only cost --only filters   these sections, into .cache/bench
-python test/bench/run.py --scale small                everything, in minutes, less exactly
+python test/bench/run.py --scale small                everything, in minutes, less exact
 
-Each section is stored in .cache/bench, and a report contains the newest of each. Only a complete
-run at full scale, or --publish, writes the report of the repository. The report names the time and
-the commit of each section, and the missing sections.
+Each section is stored in .cache/bench, and a report contains the newest result of each section.
+Only a complete run at full scale, or --publish, writes the report of the repository. The report
+names the time and the commit of each section, and lists missing sections.
 """
 
 from __future__ import annotations
@@ -57,14 +57,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", action="append", choices=MODULES, metavar="NAME")
     parser.add_argument("--scale", choices=["small", "full"], default="full")
-    parser.add_argument("--soak", type=float, metavar="SECONDS", help="how long the soak takes")
+    parser.add_argument("--soak", type=float, metavar="SECONDS", help="duration of the soak test")
     parser.add_argument(
-        "--publish", action="store_true", help=f"write {PUBLISHED.relative_to(ROOT)} in any case"
+        "--publish",
+        action="store_true",
+        help=f"write {PUBLISHED.relative_to(ROOT)} after a partial run, too",
     )
     parser.add_argument(
         "--report",
         action="store_true",
-        help="measure nothing: write the report",
+        help="write the report from stored sections, without measuring",
     )
     options = parser.parse_args()
     if options.publish and options.scale != "full":
@@ -84,7 +86,9 @@ def main() -> int:
     sections = [report.Section.load(file) for file in files if file.exists()]
     preface = ""
     if options.scale == "small":
-        preface = "This scale shows that all of it runs: its figures are rough."
+        preface = (
+            "This run is at small scale. It shows that everything runs; its figures are rough."
+        )
     if missing := [file.stem for file in files if not file.exists()]:
         preface += f" Not measured yet: {', '.join(missing)}."
         print(preface.strip(), file=sys.stderr)
@@ -102,7 +106,7 @@ def main() -> int:
 
 
 def destinations(scale: cluster.Scale, *, whole: bool, publish: bool) -> list[Path]:
-    """Return where the report belongs; the repository's is of a whole run that went well."""
+    """Return the files to write; only a complete run without failures goes to the repository."""
     files = [CACHE / "bench" / scale / "report.md"]
     if scale == "full" and (whole or publish):
         files.append(PUBLISHED)
@@ -112,7 +116,7 @@ def destinations(scale: cluster.Scale, *, whole: bool, publish: bool) -> list[Pa
 def measure(
     bench: cluster.Bench, names: Sequence[str]
 ) -> Iterator[tuple[report.Section, Exception | None]]:
-    """Measure the sections one by one; what was measured before and after a failure counts."""
+    """Measure the sections one by one. A failure in one section does not stop the others."""
     facts, commit = environment.describe(bench), environment.commit()
     begun = time.monotonic()
     for position, name in enumerate(names, 1):

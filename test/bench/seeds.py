@@ -1,4 +1,4 @@
-"""Queues as other designs have them: a table, and the statement by which they claim from it."""
+"""Queues of other designs: a table, and the statements that claim from it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from bench.systems import HEADERS, PAYLOADS
 
 @dataclass(frozen=True)
 class TableQueue:
-    """A table that is a queue; each statement has `%s` for its parameters, in the order given."""
+    """A queue table and its statements, whose parameters are `%s`."""
 
     name: str
     table: str
     schema: str
-    #: The payloads, as an array of JSON.
+    #: Parameter: the payloads, an array of JSON.
     insert: str
-    #: How many; the first column is the id.
+    #: Parameter: how many. The first column is the id.
     claim: str
-    #: The ids, as an array.
+    #: Parameter: the ids, an array.
     end: str
-    #: What has to be said between claim and end, if the design says it: the ids.
+    #: A statement between claim and end, if the design has one. Parameter: the ids.
     begin: str | None = None
-    #: The most that one claim can take.
+    #: The largest number that one claim can take.
     most: int = 1_000_000
 
     @property

@@ -1,4 +1,4 @@
-"""Single operations in milliseconds, beside the figures that SmartMessage's document expects."""
+"""Single operations in milliseconds, beside the figures in SmartMessage's document."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PEOPLE = 50
 
 @dataclass(frozen=True)
 class Operation:
-    """What is done, and the milliseconds that are expected; the most of them is the target."""
+    """An operation and the milliseconds that the document expects; `most` is the target."""
 
     what: str
     expected: str
     most: float
     statement: str
-    #: What the statement is called with; making it is not measured.
+    #: Returns the parameters of the i-th call; this is not measured.
     parameters: Callable[[int], tuple[object, ...]] = lambda _: ()
 
 
@@ -33,10 +33,11 @@ def run(bench: Bench, section: Section) -> None:
     messages = bench.pick(20_000, 500_000)
     times = bench.pick(40, 300)
     section.say(
-        "Each call is one transaction over a socket, durable if it writes. The columns are "
-        "elapsed milliseconds (median and 95th percentile) and backend CPU, beside the figure "
-        f"that the document expects. The large queue has {messages:,} messages of ten "
-        f"priorities for {PEOPLE} recipients in turn. The filter matches a tenth of them."
+        "Each call is one transaction over a socket, durable if it writes. The columns are the "
+        "milliseconds that the document expects, the elapsed milliseconds (median and 95th "
+        f"percentile), and the milliseconds of backend CPU. The large queue has {messages:,} "
+        f"messages with ten priorities and {PEOPLE} recipients. The filter matches a tenth of "
+        "them."
     )
     with bench.database() as dsn, Session(dsn) as session:
         session.execute("select pgq.create_queue('small')")
@@ -55,7 +56,7 @@ def run(bench: Bench, section: Section) -> None:
         rows = []
         medians = []
         for operation in operations(session):
-            # Each filter has been used before: what that costs the first time is told below.
+            # The first calls, which compile the filters, are measured below, not here.
             found = [once(session, operation, i) for i in range(times + PEOPLE)][PEOPLE:]
             clock = [usage.seconds * 1000 for usage in found]
             middle = statistics.median(clock)
@@ -83,7 +84,7 @@ def run(bench: Bench, section: Section) -> None:
         section.say(
             "A filter is compiled once. A claim that finds nothing, with a filter of three "
             f"conditions, takes {number(new)} us of CPU if the filter is new and {number(known)} "
-            f"us if it is known: {number(new / known)} times less."
+            f"us if the filter was used before: {number(new / known)} times less."
         )
         section.guard("a filter that is known is cheaper than a new one", known < new)
 
@@ -143,12 +144,12 @@ def once(session: Session, operation: Operation, i: int) -> Usage:
     rows: list[tuple[object, ...]] = []
     usage = measure(session, lambda: rows.extend(session.execute(operation.statement, *parameters)))
     if not rows:
-        raise RuntimeError(f"nothing there: {operation.what}")
+        raise RuntimeError(f"no rows: {operation.what}")
     return usage
 
 
 def compiled(session: Session, times: int) -> tuple[float, float]:
-    """Microseconds of CPU of a claim with a filter that is known, and with a new one."""
+    """Return microseconds of CPU of a claim with a known filter, and with a new one."""
     session.execute("select pgq.create_queue('empty')")
 
     def claim(size: int) -> float:

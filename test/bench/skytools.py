@@ -1,4 +1,4 @@
-"""What one message costs in Skytools PgQ, by batch size."""
+"""Cost of one message by batch size, beside Skytools PgQ."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAJOR = "15"
 
 @dataclass(frozen=True)
 class Skytools:
-    """A queue of PgQ; its ticker, which makes batches, has a connection of its own."""
+    """A queue of PgQ. Its ticker, which makes batches, has its own connection."""
 
     queue: str
     ticker: Session
@@ -33,7 +33,7 @@ class Skytools:
     def create(self, session: Session) -> None:
         session.execute("select pgq.create_queue(%s)", self.queue)
         session.execute("select pgq.register_consumer(%s, 'bench')", self.queue)
-        # A tick for each batch that is published, and none for events that do not come.
+        # One tick for each published batch, and no tick without events.
         session.execute("select pgq.set_queue_config(%s, 'ticker_max_count', '1')", self.queue)
 
     def publish(self, session: Session, count: int, batch: int) -> None:
@@ -58,12 +58,12 @@ class Skytools:
 
 def run(bench: Bench, section: Section) -> None:
     section.say(
-        "The measurement of [batches](#batches) on Debian's PostgreSQL 15, for which PgQ is "
-        "packaged: two servers with the same binaries and settings, one with pgq and one with "
-        "PgQ. PgQ delivers to each consumer, in order, whole batches between two ticks. It "
-        "has no claims of single messages, no leases, filters or priorities. Its ticker is "
-        "called once for each published batch, and the ticker's CPU is counted as consuming. "
-        "The rotation of tables is not counted on either side."
+        "The measurement of [batches](#batches), on Debian's PostgreSQL 15, for which PgQ is "
+        "packaged. Two servers have the same binaries and settings, one with pgq and one with "
+        "PgQ. PgQ delivers whole batches to each consumer, in order: all events between two "
+        "ticks. It has no claims of single messages, no leases, no filters and no priorities. "
+        "Its ticker is called once for each published batch, and the ticker's CPU is counted as "
+        "consuming. The rotation of tables is not counted for either system."
     )
     rows = []
     lines: dict[str, list[tuple[float, float]]] = {"pgq": [], "PgQ": []}
@@ -95,7 +95,7 @@ def run(bench: Bench, section: Section) -> None:
 
 @contextmanager
 def servers() -> Iterator[tuple[str, str, str]]:
-    """Start both servers; the values are their connection strings and a line of versions."""
+    """Start both servers; yield their connection strings and a line with the versions."""
     package = debian.unpack("skytools", f"postgresql-{MAJOR}-pgq3")
     share = package / "usr/share/postgresql" / MAJOR
     with ExitStack() as stack:
@@ -122,7 +122,7 @@ def servers() -> Iterator[tuple[str, str, str]]:
 def compare(
     bench: Bench, case: Case, ours: str, theirs: str, queue: str
 ) -> tuple[tuple[Usage, Usage], tuple[Usage, Usage]]:
-    """Return what publishing and consuming cost here and there."""
+    """Return the costs of publishing and consuming in pgq and in PgQ."""
     count = bench.pick(case.small, case.full)
     with Session(ours) as mine, Session(theirs) as session, Session(theirs) as ticker:
         pairs: list[tuple[Session, System, Session | None]] = [
@@ -155,7 +155,7 @@ def compare(
 def turn(
     session: Session, system: System, ticker: Session | None, case: Case, count: int
 ) -> tuple[Usage, Usage]:
-    """Return the costs of one round; those of the ticker are in the second."""
+    """Return the costs of one round; the ticker counts as consuming."""
     before = ticker.cpu() if ticker else 0.0
     publish, consume = phases(session, system, case, count)
     ticks = ticker.cpu() - before if ticker else 0.0

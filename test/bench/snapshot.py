@@ -1,4 +1,4 @@
-"""What a held snapshot (a long-running transaction) does to claims."""
+"""Effect of a long-running transaction (a held snapshot) on claims."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CLAIM = 100
 def run(bench: Bench, section: Section) -> None:
     section.say(
         "A REPEATABLE READ transaction holds its snapshot while messages are published and "
-        f"consumed by {CLAIM}. Messages per second of backend CPU, claim and acknowledgement "
-        "together, in the first and in the last tenth of the claims. VACUUM cannot remove any "
-        "row that was consumed meanwhile. synchronous_commit is off, because waiting for the "
-        "disk would hide a part of the effect."
+        f"consumed by {CLAIM}. VACUUM cannot remove the rows of messages that are consumed "
+        "meanwhile. The figures are messages per second of backend CPU for claim and "
+        "acknowledgement, in the first and in the last tenth of the claims. synchronous_commit "
+        "is off, because waiting for the disk would hide a part of the effect."
     )
     rows = []
     lines: dict[str, list[tuple[float, float]]] = {}
@@ -61,7 +61,7 @@ def run(bench: Bench, section: Section) -> None:
     section.plot(
         "Claims while a transaction holds a snapshot",
         "messages consumed",
-        "messages for a second of CPU",
+        "messages per second of CPU",
         lines,
         log="y",
     )
@@ -77,13 +77,14 @@ ROUNDS = {
 
 
 def keeping_up(bench: Bench, section: Section) -> None:
-    """Let a consumer keep up with a publisher for a long time, beside a snapshot."""
+    """Measure a consumer that keeps up with a publisher while a snapshot is held."""
     rounds = bench.pick(200, 100_000)
     section.say(
-        "A consumer that keeps up: one message is published, claimed and acknowledged, and "
-        f"one more claim finds nothing, {rounds:,} times while a snapshot is held. "
-        "Microseconds of backend CPU per round, in the first hundredth and in the last. With "
-        "expired leases each message is claimed twice, the first time for a millisecond."
+        "A consumer that keeps up with its publisher: in each round one message is published, "
+        f"claimed and acknowledged, and one more claim finds the queue empty. There are {rounds:,} "
+        "rounds while a snapshot is held. The figures are microseconds of backend CPU per round, "
+        'in the first and in the last hundredth of the rounds. In the row "expired leases" each '
+        "message is claimed twice, the first time with a lease of one millisecond."
     )
     rows = []
     for what, (publish, document) in ROUNDS.items():
@@ -110,7 +111,7 @@ def keeping_up(bench: Bench, section: Section) -> None:
 
 
 def once(session: Session, publish: str, document: str, *, abandoned: bool) -> None:
-    """Publish one message, take it until it is there, end it, and look again."""
+    """Publish one message, claim until it is found, acknowledge it, and claim once more."""
     session.execute(publish)
     if abandoned:
         session.execute("select * from pgq.claim('q', lease => interval '1 ms')")
@@ -123,7 +124,7 @@ def once(session: Session, publish: str, document: str, *, abandoned: bool) -> N
 def held(dsn: str, session: Session, system: System, count: int, publish: int) -> list[float]:
     """Return the rate of each tenth, or of each step if there are fewer than ten."""
     clean(session, system)
-    turn(session, system, publish)  # plans are made anew after VACUUM
+    turn(session, system, publish)  # VACUUM invalidates cached plans
     with Session(dsn) as holder:
         holder.execute("begin isolation level repeatable read")
         holder.execute("select count(*) from pg_class")
@@ -135,7 +136,7 @@ def held(dsn: str, session: Session, system: System, count: int, publish: int) -
 
 
 def turn(session: Session, system: System, publish: int) -> float:
-    """Publish and consume; return the rate of consuming, messages for a second of CPU."""
+    """Publish and consume; return the messages consumed per second of CPU."""
     count = max(publish, CLAIM)
     system.publish(session, count, publish)
     cpu = session.cpu()

@@ -1,4 +1,4 @@
-"""What a long run does to the disk and to the log, while eras rotate."""
+"""Size of the tables and of the WAL in a long run, while eras rotate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.systems import HEADERS, PAYLOADS
 BATCH = 100
 SAMPLES = 120
 QUEUE = "soak"
-# Whatever the clock says, so many eras have to turn.
+# The run lasts at least until this many eras have rotated.
 TURNS = 4
 SIZES = """
 select coalesce(sum(pg_total_relation_size(c.oid)) filter (where c.relname ~ '^message'), 0),
@@ -29,7 +29,7 @@ where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'r'
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at the server."""
+    """Sizes of the tables at one moment."""
 
     seconds: float
     messages: float
@@ -44,7 +44,7 @@ class Sample:
 
 
 class Worker(threading.Thread):
-    """Does something again and again, on a connection of its own, until told to stop."""
+    """Repeats some work on its own connection until it is stopped."""
 
     def __init__(self, dsn: str, work: Callable[[Session], int]) -> None:
         super().__init__(daemon=True)
@@ -74,10 +74,10 @@ def run(bench: Bench, section: Section) -> None:
     retention = max(0.5, seconds / 12)
     rate = bench.pick(1000, 2000)
     section.say(
-        f"For {number(seconds)} s about {rate:,} messages of 200 bytes per second are "
-        f"published and consumed by {BATCH}, while `pgq.maintain()` runs continuously. The "
-        f"retention of the queue is {number(retention)} s, so that eras rotate. No row is "
-        "deleted from the log, and VACUUM is not called: autovacuum runs at its defaults."
+        f"For {number(seconds)} s, about {rate:,} messages of 200 bytes per second are published "
+        f"and consumed, {BATCH} at a time. `pgq.maintain()` runs continuously. The retention of "
+        f"the queue is {number(retention)} s, so that eras rotate. No row is deleted from the "
+        "log. Only autovacuum, at its defaults, vacuums the tables."
     )
     with bench.database() as dsn:
         samples, published, consumed = soak(dsn, seconds, retention, rate)
@@ -93,7 +93,7 @@ def run(bench: Bench, section: Section) -> None:
         [
             ["messages published", f"{published:,}"],
             ["messages consumed", f"{consumed:,}"],
-            ["eras turned", str(turns)],
+            ["eras rotated", str(turns)],
             ["messages in the log at the end", f"{kept:,}"],
             ["peak of the first half, MB", number(before)],
             ["peak of the second half, MB", number(after)],
@@ -104,19 +104,19 @@ def run(bench: Bench, section: Section) -> None:
     )
     series = {
         "messages": [(sample.seconds, sample.messages) for sample in samples],
-        "journal": [(sample.seconds, sample.journal) for sample in samples],
+        "audit log": [(sample.seconds, sample.journal) for sample in samples],
         "everything else": [(sample.seconds, sample.rest) for sample in samples],
     }
     section.plot("Tables with their indexes", "seconds", "MB", series)
     wal = {"WAL": [(sample.seconds, sample.wal - first.wal) for sample in samples]}
     section.plot("WAL written since the beginning", "seconds", "MB", wal)
     section.at_most("peak of the tables, second half : first half", after / before, 1.25)
-    section.guard(f"only {turns} eras have turned", turns >= TURNS)
-    section.guard("the log holds all that was ever published", kept < published)
+    section.guard(f"only {turns} eras have rotated", turns >= TURNS)
+    section.guard("the log still holds all messages", kept < published)
 
 
 def soak(dsn: str, seconds: float, retention: float, rate: int) -> tuple[list[Sample], int, int]:
-    """Publish, consume and look; return what was seen, and how many came and went."""
+    """Publish, consume and sample; return samples, and the numbers published and consumed."""
     begun = time.monotonic()
     published = 0
 

@@ -55,7 +55,7 @@ Run = Callable[[], float | None]  # the seconds that count, if not all of them d
 
 
 class Compared(NamedTuple):
-    """Messages per second of both, and what they took of the processors, in seconds."""
+    """Messages per second and seconds of CPU of both sides."""
 
     ours: float
     plain: float
@@ -64,7 +64,7 @@ class Compared(NamedTuple):
 
 
 class Job:
-    """Spark and a server of its own, with so many messages."""
+    """Spark with its own server and messages."""
 
     def __init__(self, server: embedded.Server, messages: int, runs: int, warm: int) -> None:
         self.server = server
@@ -80,7 +80,7 @@ class Job:
                 "spark.jars": str(java.jdbc_driver()),
                 "spark.driver.memory": "3g",
                 "spark.driver.extraJavaOptions": options,
-                # Hadoop's other way to write files runs a program for each of them.
+                # The default manager of Hadoop starts a program for each file.
                 "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution"
                 ".streaming.checkpointing.FileSystemBasedCheckpointFileManager",
             },
@@ -96,7 +96,7 @@ class Job:
         shutil.rmtree(self.scratch)
 
     def fill(self, queue: str) -> None:
-        """Publish messages of about 200 bytes, as many as are missing from the backlog."""
+        """Publish messages of about 200 bytes until the backlog is full."""
         self.db.execute("select pgq.create_queue(%s)", [queue])
         row = self.db.execute("select pgq.backlog(%s)", [queue]).fetchone()
         assert row is not None
@@ -112,7 +112,7 @@ class Job:
         self.db.execute("checkpoint")
 
     def compare(self, ours: Run, before: Callable[[], None], plain: Run) -> Compared:
-        """Let two runs take turns; return the medians of their times."""
+        """Run both sides in turns; return the medians."""
         spent: dict[Run, list[tuple[float, float]]] = {plain: [], ours: []}
         for number in range(-self.warm, self.runs):
             for run in (plain, ours):
@@ -123,7 +123,7 @@ class Job:
                 times = (counts or time.monotonic() - started, self.work() - work)
                 if number >= 0:
                     spent[run].append(times)
-                what = f"{times[0]:.1f} s, {times[1]:.1f} s of processors"
+                what = f"{times[0]:.1f} s, {times[1]:.1f} s of CPU"
                 print(f"{run.__name__}: {what}", file=sys.stderr, flush=True)
         (plain_time, plain_work), (our_time, our_work) = (
             (
@@ -136,7 +136,7 @@ class Job:
         return Compared(*rates, our_work, plain_work)
 
     def work(self) -> float:
-        """Seconds of processors that this process, the server and all of theirs have had."""
+        """Return seconds of CPU of this process, the server, and all their children."""
         row = self.db.execute("select pg_backend_pid()").fetchone()
         assert row is not None
         processes: dict[int, tuple[int, int]] = {}
@@ -157,7 +157,7 @@ class Job:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def address(self) -> tuple[str, dict[str, str]]:
-        """Where the server is, as JDBC writes it, and how to connect."""
+        """Return the JDBC URL of the server, and the properties of a connection."""
         address = conninfo_to_dict(self.server.dsn(tcp=True))
         return (
             f"jdbc:postgresql://{address['host']}:{address['port']}/{address['dbname']}",
@@ -169,7 +169,7 @@ class Job:
         )
 
     def jdbc(self) -> DataFrame:
-        """The table, read in two partitions as the sources are."""
+        """Return the table, read in two partitions like pgq's sources."""
         url, properties = self.address()
         row = self.db.execute("select min(id), max(id) from pgq.message").fetchone()
         assert row is not None
@@ -195,7 +195,7 @@ class Job:
             claim.df.write.format("noop").mode("overwrite").save()
 
     def give_back(self) -> None:
-        """Let the same messages be claimed again: what is in the log stays the same."""
+        """Make the same messages ready again, without changing the log."""
         self.db.execute("delete from pgq.journal")
         self.db.execute("delete from pgq.ready")
         self.db.execute(
@@ -208,7 +208,7 @@ class Job:
         self.db.execute("vacuum analyze pgq.ready")
 
     def stream(self) -> float:
-        """Return the seconds of the batches: a stream is started once, and runs on."""
+        """Return the seconds of the batches, without the start of the stream."""
         started = time.monotonic()
         place = tempfile.mkdtemp(dir=self.scratch)
         source = self.spark.readStream.format("pgq").options(topic="bench", consumer=place)
@@ -223,7 +223,7 @@ class Job:
         return spent
 
     def commit(self) -> float:
-        """Return the seconds of the commits, which read the queue and write the rows."""
+        """Return the seconds of the commits, which include reading and writing the rows."""
         place = tempfile.mkdtemp(dir=self.scratch)
         source = self.spark.readStream.format("pgq").options(topic="bench", consumer=place)
         df = source.options(maxMessagesPerTrigger=self.messages, numPartitions=2).load()
@@ -248,9 +248,9 @@ class Job:
         return time.monotonic() - started
 
     def nothing(self) -> tuple[float, float]:
-        """Return what a stream of Spark's own takes that reads nothing, with as many batches.
+        """Run a stream of Spark's own that reads nothing, with as many batches.
 
-        The seconds of one of its batches, and the seconds of processors of the whole stream.
+        Return the seconds of one batch, and the seconds of CPU of the whole stream.
         """
         place = tempfile.mkdtemp(dir=self.scratch)
         source = self.spark.readStream.format("rate-micro-batch")
@@ -279,7 +279,7 @@ class Job:
         )
 
     def empty(self) -> None:
-        """A sink queue and a log without messages, as both ways of writing begin."""
+        """Empty the log and create the sink queue, before each way of writing."""
         self.db.execute("select pgq.drop_queue(name, true) from pgq.queue")
         damage(self.db, "truncate pgq.message, pgq.journal, pgq.staged, pgq.ready")
         self.db.execute("select pgq.create_queue('sink')")
@@ -332,12 +332,12 @@ class Job:
 def run(bench: Bench, section: Section) -> None:
     messages, runs, warm = bench.pick((20_000, 1, 1), (1_000_000, 5, 5))
     section.say(
-        f"{messages:,} messages of about 200 bytes, in messages per second. Spark has two "
-        "cores and two partitions per source, and its own server with 1 GB of shared buffers. "
-        f"Both sides take turns, and the figures are medians of {runs} runs, after {warm} runs "
-        'that warm up the JVM. "Work" is the ratio of the CPU of both sides (Spark, its '
-        "Python processes and the server). Reading goes to Spark's noop sink. The plain side "
-        "claims, acknowledges and checks nothing."
+        f"Messages per second, for {messages:,} messages of about 200 bytes. Spark has two "
+        "cores, two partitions per source, and its own server with 1 GB of shared buffers. "
+        f"Both sides run in turns. The figures are medians of {runs} runs, after {warm} runs "
+        'that warm up the JVM. "Work" is the ratio of the CPU of both sides, plain : pgq (Spark, '
+        "its Python processes and the server). Rows that are read go to Spark's noop sink. The "
+        "plain side does not claim, acknowledge or check anything."
     )
     with embedded.start(extension_dir=ROOT, settings=SETTINGS) as server:
         job = Job(server, messages, runs, warm)
@@ -357,10 +357,10 @@ def run(bench: Bench, section: Section) -> None:
     section.table(["pgq", "messages/s", "plain", "messages/s", "ratio", "", "work"], rows)
     whole = found["stream"]
     section.say(
-        "For a stream, only its batches are counted, without Spark's own costs: "
-        f"{job.fixed * 1000:.0f} ms of each batch, and {job.fixed_work:.1f} s of CPU for as many "
-        "batches, measured with its source rate-micro-batch, which reads nothing. With these costs "
-        f"the ratio is {whole.ours / whole.plain:.2f}, and that of the work "
-        f"{whole.plain_work / whole.our_work:.2f}. Starting a stream takes Spark and its Python "
-        f"processes {statistics.median(job.starts):.1f} s more, once."
+        "For a stream only its batches are counted, without Spark's own costs: "
+        f"{job.fixed * 1000:.0f} ms per batch, and {job.fixed_work:.1f} s of CPU for the same "
+        "number of batches. They are measured with Spark's source rate-micro-batch, which reads "
+        f"nothing. With Spark's own costs the ratio is {whole.ours / whole.plain:.2f}, and the "
+        f"ratio of the work is {whole.plain_work / whole.our_work:.2f}. The start of a stream "
+        f"takes {statistics.median(job.starts):.1f} s more, once."
     )

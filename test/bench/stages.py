@@ -1,4 +1,4 @@
-"""A filter in the database, with and without lanes, and in the worker, by match rate."""
+"""Filtering in the worker, in the database, and in the database with lanes, by match rate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAYS = ("in the worker", "in the database", "in the database, a lane key")
 
 @dataclass(frozen=True)
 class Pass:
-    """What it took to handle all messages of a queue that match."""
+    """The cost of handling all matches of a queue."""
 
     matches: int
     fetched: int
@@ -29,7 +29,7 @@ class Pass:
 
     @property
     def cpu(self) -> float:
-        """Microseconds of CPU for each match, of both sides."""
+        """Return microseconds of CPU per match, backend and client together."""
         return (self.backend.cpu + self.client) / self.matches
 
     def row(self) -> list[str]:
@@ -45,10 +45,11 @@ class Pass:
 def run(bench: Bench, section: Section) -> None:
     messages = bench.pick(2000, 50_000)
     section.say(
-        f"A queue of {messages:,} messages, some of which the worker wants: claimed by {N}, "
-        "the wanted ones acknowledged. In the worker: all messages are claimed, and the "
-        "others are released for later. Fetched: messages and kilobytes of payload. Per "
-        "wanted message: microseconds of backend CPU, of client CPU, and elapsed."
+        f"A worker wants some messages of a queue of {messages:,}. It claims {N} at a time and "
+        'acknowledges the messages that it wants. "In the worker" means that it claims all '
+        "messages and releases the others with a delay. The table has the messages and kilobytes "
+        "of payload that were fetched. Per wanted message it has microseconds of backend CPU, of "
+        "client CPU, and elapsed."
     )
     rows = []
     cheaper: dict[str, int] = {}
@@ -77,7 +78,7 @@ def run(bench: Bench, section: Section) -> None:
 
 
 def once(session: Session, way: str, messages: int, rate: int) -> Pass:
-    """Fill a queue and handle what matches."""
+    """Fill a queue and handle the matches."""
     session.execute("select pgq.create_queue('stage', %s)", ["bucket"] if way == WAYS[2] else None)
     session.execute(
         "insert into pgq.message (topic, headers, payload) select 'stage',"
@@ -101,7 +102,7 @@ def once(session: Session, way: str, messages: int, rate: int) -> Pass:
 
 
 def in_database(client: pgq.Client, rate: int) -> tuple[int, int]:
-    """Claim what matches; return how many matched and how many were fetched."""
+    """Claim with a filter; return how many messages matched and how many were fetched."""
     matches = 0
     while batch := client.claim("stage", pgq.F.bucket < rate, n=N):
         matches += len(batch)
@@ -110,7 +111,7 @@ def in_database(client: pgq.Client, rate: int) -> tuple[int, int]:
 
 
 def in_worker(client: pgq.Client, rate: int) -> tuple[int, int]:
-    """Claim everything and keep what matches."""
+    """Claim all messages and keep the matches; return the same numbers."""
     matches = fetched = 0
     while batch := client.claim("stage", n=N):
         fetched += len(batch)

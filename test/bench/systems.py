@@ -1,4 +1,4 @@
-"""The queues that are compared, behind one set of verbs."""
+"""The compared systems behind one interface."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class System(Protocol):
     def name(self) -> str: ...
     @property
     def tables(self) -> tuple[str, ...]:
-        """What it keeps of a queue, apart from a log."""
+        """Return the tables of a queue, without the log."""
 
     def create(self, session: Session) -> None: ...
     def publish(self, session: Session, count: int, batch: int) -> None: ...
@@ -35,7 +35,7 @@ class System(Protocol):
 
 
 class Pgq:
-    """A queue of pgq; with journal "failures" an ack leaves no trace, as pgmq's delete."""
+    """A queue of pgq. With journal "failures" an ack is not recorded, as with pgmq's delete."""
 
     tables = ("pgq.ready", "pgq.lease", "pgq.scheduled")
 
@@ -95,7 +95,7 @@ class Chained(Pgq):
 
 
 class Pgmq:
-    """A queue of pgmq, whose messages are deleted when they are done, or archived."""
+    """A queue of pgmq, whose messages end by delete or by archive."""
 
     def __init__(self, queue: str, end: str = "delete") -> None:
         self.name = "pgmq" if end == "delete" else f"pgmq, {end}"
@@ -136,13 +136,13 @@ class Pgmq:
 
 
 def clean(session: Session, system: System) -> None:
-    """Do what autovacuum would do by and by, so that each round finds the same."""
+    """Vacuum the tables, so that each round begins in the same state."""
     for table in system.tables:
         session.execute(f"vacuum {table}")
 
 
 def analyze(session: Session, system: System) -> None:
-    """Give the planner statistics of a full queue, as it would have after a while."""
+    """Analyze the tables, so that the planner has statistics of a full queue."""
     for table in system.tables:
         session.execute(f"analyze {table}")
 

@@ -1,4 +1,4 @@
-"""A consumer that sleeps while there is nothing to do, as a client of pgq should."""
+"""A consumer that waits for notifications while its queue is empty."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.cluster import Session
 
 
 class Consumer(threading.Thread):
-    """Claims and acknowledges until it is stopped; tells the moment of each claim."""
+    """Claims and acknowledges until it is stopped; calls `claimed` with the time of each claim."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Consumer(threading.Thread):
         poll: float | None = None,
         pause: float = 0.0,
     ) -> None:
-        """Sleep until woken, or for `poll` seconds; work for `pause` seconds after a claim."""
+        """Wait for a notification, or for `poll` seconds; pause after each claim."""
         super().__init__(daemon=True)
         self._dsn, self._queue, self._n, self._claimed = dsn, queue, n, claimed
         self._poll, self._pause = poll, pause

@@ -1,4 +1,4 @@
-"""How soon an idle consumer gets a message."""
+"""Latency from the commit of a message to its claim by an idle consumer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from bench.waiting import Consumer
 def run(bench: Bench, section: Section) -> None:
     section.say(
         "Milliseconds from the commit of a single message, as its publisher sees it, until an "
-        "idle consumer has claimed it; the median of several runs. Waiting: the consumer has "
-        "registered and is notified. Polling: the consumer claims again after a fixed time."
+        "idle consumer has claimed the message. With several runs, the figure is their median. "
+        "A waiting consumer has registered and gets a notification. A polling consumer claims "
+        "again after a fixed time."
     )
     rows = []
     with bench.database() as dsn, Session(dsn) as session:
@@ -45,27 +46,27 @@ def run(bench: Bench, section: Section) -> None:
     seconds = bench.pick(2, 120)
     statements = 60 * idle_statements(bench, seconds) / seconds
     section.say(
-        f"A `Consumer` of the Python package that finds nothing for {seconds} s sends at most "
-        f"{number(statements)} statements a minute: it renews its registration and calls "
-        "maintain(). The transactions of autovacuum are counted, too."
+        f"A `Consumer` of the Python package whose queue is empty for {seconds} s sends at most "
+        f"{number(statements)} statements per minute. It renews its registration and calls "
+        "maintain(). This number includes the transactions of autovacuum."
     )
     if bench.scale == "full":
         section.at_most("an idle consumer: statements a minute", statements, 20)
 
 
 def idle_statements(bench: Bench, seconds: float) -> int:
-    """Return how many statements an idle consumer sends in this time, maintenance included."""
+    """Return how many statements an idle consumer sends, including maintenance."""
     with bench.database() as dsn, Session(dsn) as session, pgq.connect(dsn) as client:
         client.create_queue("idle")
         with pgq.Consumer(client, "idle", lambda message: None):
-            time.sleep(3)  # it has fallen asleep
+            time.sleep(3)  # until the consumer waits
             before = transactions(session)
             time.sleep(seconds)
-            return transactions(session) - before - 2  # those of this session
+            return transactions(session) - before - 2  # 2 are of this session
 
 
 def transactions(session: Session) -> int:
-    """Return how many transactions have ended in the database; each statement is one."""
+    """Return how many transactions have ended in the database; each is one statement."""
     session.execute("select pg_stat_force_next_flush()")
     time.sleep(1.2)  # other backends report at most once a second
     query = "select xact_commit + xact_rollback from pg_stat_database where datname = %s"
@@ -79,7 +80,7 @@ def latencies(dsn: str, session: Session, poll: float | None, samples: int) -> l
         for number_ in range(samples):
             if poll is None:
                 consumer.asleep.wait(10)
-            # Any moment of the consumer's sleep is as likely as any other.
+            # Publish at a random moment of the consumer's sleep.
             time.sleep(0.005 + random.random() * (poll or 0.01))
             session.execute("select pgq.publish('idle', %s, %s)", PAYLOADS[number_], HEADERS)
             committed = time.perf_counter()
