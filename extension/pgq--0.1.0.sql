@@ -863,6 +863,7 @@ create type pgq._found as (
     sets   int8multirange[], -- their ids that match; null: all of them
     counts int[],            -- how many these are
     tested bigint,           -- messages that were tested
+    skipped bigint,          -- rows in which this filter is known to match nothing
     low    bigint,           -- rank at which the scan can go on; null: it has reached the end
     high   bigint,           -- no match before this rank is left; null: not known
     partly bigint            -- rank of the row that holds the n-th match: the rest is not tested
@@ -4987,6 +4988,28 @@ comment on function pgq._slice_ranges(int8multirange, int, int) is
     'The part of a set of ids that belongs to a slice.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/21_id/spans.sql
+
+-- The ranges of the log in which to read the messages of a set. Each range is one search in an
+-- index, which costs as much as reading about ten messages. So a set with small gaps is read as one
+-- range, and gaps says that this range also holds ids of others. The planner inlines it, and
+-- because of OFFSET computes it once for a range and not for each message.
+create or replace function pgq._spans(
+    ids int8multirange, size int, out first bigint, out behind bigint, out gaps boolean
+) returns setof record
+language sql immutable parallel safe
+begin atomic
+    select lower(s.ids), upper(s.ids),
+           upper(_spans.ids) - lower(_spans.ids) between _spans.size + 1 and 4::bigint * _spans.size
+    from unnest(
+        case when upper(_spans.ids) - lower(_spans.ids) <= 4::bigint * _spans.size
+        then int8multirange(range_merge(_spans.ids)) else _spans.ids end) s (ids)
+    offset 0;
+end;
+comment on function pgq._spans(int8multirange, int) is
+    'The ranges of the log in which to read the messages of a set.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/22_rights/check_topic.sql
 
 -- Raises 22023 unless the text can name a topic or a queue.
@@ -5240,8 +5263,10 @@ return case name
     when 'sort_messages' then 50000
     -- Messages of a claim by filter that fit into one lease row, whatever gaps their ids have.
     when 'one_lease_row' then 500
-    -- Messages that a claim has to test before it stores the scan cursor of its filter.
+    -- A claim that has tested so many messages, or skipped so many rows that are known not to
+    -- match, stores the scan cursor of its filter.
     when 'cursor_tests' then 500
+    when 'cursor_rows' then 32
     -- Messages that filters test without a match before a queue with lane_keys {auto} adds a key.
     when 'auto_tests' then 1000
     -- Filters and lanes that are kept of a queue.
@@ -12608,8 +12633,9 @@ declare
     v_now timestamptz;
     v_until timestamptz;
     v_lease pgq._fast_lease;
-    v_slot int;  -- of all messages in the lease; null: not known
     v_taken pgq._taken;
+    v_span bigint;
+    v_slot int;  -- of all messages in the lease; null: not known
     v_count int;
 begin
     -- All uncommon arguments in one IF: PL/pgSQL evaluates every IF as a separate expression.
@@ -12659,44 +12685,44 @@ begin
             v_lease := pgq._take_part(v_queue.queue_id, v_low.rank, v_low.high, v_low.seen, n,
                                       v_queue.journal, v_now, v_until);
         end if;
-        if v_lease.size > 0 then
-            if upper(v_lease.ids) - lower(v_lease.ids) = v_lease.size then
-                v_slot := case when lower(v_lease.ids) >= v_low.first_id
-                                    and v_low.era = pg_sequence_last_value('pgq.era_number')
-                          then (v_low.era % 3)::int end;
-                return query select * from pgq._read_range(
-                    v_lease.lease_id, v_lease.attempt, v_until, lower(v_lease.ids),
-                    upper(v_lease.ids), v_slot);
-            else
-                return query select * from pgq._read_ids(
-                    v_lease.lease_id, v_lease.attempt, v_until, v_lease.ids);
-            end if;
-            get diagnostics v_count = row_count;
-            if v_count < v_lease.size then
-                perform pgq._refuse_missing(v_lease.lease_id);
-            end if;
-            return;
-        end if;
     end if;
 
-    if v_queue.mode is distinct from 'queue' then
-        perform pgq._refuse_claim(topic);
+    if v_lease.size is null then
+        if v_queue.mode is distinct from 'queue' then
+            perform pgq._refuse_claim(topic);
+        end if;
+        v_taken := pgq._claim(pgq._queue(topic), nullif(filter, '{}'), n, lease, key, v_low,
+                              tended => v_until is not null);
+        if (v_taken.size > 0) is not true then
+            return;
+        end if;
+        -- The only row of the lease, if it has no others.
+        select l.lease_id, l.size, l.attempt, l.ids, l.until
+        into v_lease.lease_id, v_lease.size, v_lease.attempt, v_lease.ids, v_until
+        from pgq.lease l where l.lease_id = v_taken.lease_id and l.size = v_taken.size;
     end if;
-    v_taken := pgq._claim(pgq._queue(topic), nullif(filter, '{}'), n, lease, key, v_low,
-                          tended => v_until is not null);
-    if v_taken.size > 0 then
-        if (select count(*) = 1 from pgq.lease l where l.lease_id = v_taken.lease_id) then
-            return query select * from pgq._read_lease(v_taken.lease_id);
-        else
-            return query
-                select * from pgq._read_lease(v_taken.lease_id) m
-                order by m.priority desc, m.attempt > 1 desc, m.id;
-        end if;
-        get diagnostics v_count = row_count;
-        -- Otherwise the caller could acknowledge messages that it never got.
-        if v_count < v_taken.size then
-            perform pgq._refuse_missing(v_taken.lease_id);
-        end if;
+    v_span := upper(v_lease.ids) - lower(v_lease.ids);
+    if v_span <= 4 * v_lease.size then  -- as in _spans
+        v_slot := case when lower(v_lease.ids) >= v_low.first_id
+                            and v_low.era = pg_sequence_last_value('pgq.era_number')
+                  then (v_low.era % 3)::int end;
+        return query
+            select m.* from pgq._read_range(
+                v_lease.lease_id, v_lease.attempt, v_until, lower(v_lease.ids),
+                upper(v_lease.ids), v_slot) m
+            where v_span = v_lease.size or v_lease.ids @> m.id;
+    elsif v_lease.size > 0 then
+        return query select * from pgq._read_ids(
+            v_lease.lease_id, v_lease.attempt, v_until, v_lease.ids);
+    else
+        return query
+            select * from pgq._read_lease(v_taken.lease_id) m
+            order by m.priority desc, m.attempt > 1 desc, m.id;
+    end if;
+    -- Otherwise the caller could acknowledge messages that it never got.
+    get diagnostics v_count = row_count;
+    if v_count < coalesce(v_lease.size, v_taken.size) then
+        perform pgq._refuse_missing(coalesce(v_lease.lease_id, v_taken.lease_id));
     end if;
 end
 $$;
@@ -12802,14 +12828,15 @@ end
 $$;
 comment on function pgq._cursor_get(bigint, int) is 'The scan cursor of a filter.';
 
--- Whether to store a new cursor: the claim has tested many messages, or the cursor that it began
--- with is a second old.
-create or replace function pgq._cursor_is_due(low pgq._low, tested bigint, now timestamptz)
-returns boolean
+-- Whether to store a new cursor: the claim has tested many messages or skipped many rows, or the
+-- cursor that it began with is a second old.
+create or replace function pgq._cursor_is_due(
+    low pgq._low, tested bigint, skipped bigint, now timestamptz
+) returns boolean
 language sql stable
-return tested >= pgq._limit('cursor_tests') or low.tick is null
-    or abs(pgq._low_tick(now) - low.tick) > pgq._limit('ticks');
-comment on function pgq._cursor_is_due(pgq._low, bigint, timestamptz) is
+return tested >= pgq._limit('cursor_tests') or skipped >= pgq._limit('cursor_rows')
+    or low.tick is null or abs(pgq._low_tick(now) - low.tick) > pgq._limit('ticks');
+comment on function pgq._cursor_is_due(pgq._low, bigint, bigint, timestamptz) is
     'Whether a claim stores a new scan cursor.';
 
 -- Stores a cursor. Does not wait for another claim that stores one.
@@ -13003,12 +13030,13 @@ begin
                 -- Separate: else the planner would find the rows by walking through all ranks.
                 from (select t.ctid as place, t.* from pgq.ready t
                       where t.ctid = any (among) offset 0) r
-                cross join lateral unnest(r.ids) u (ids)
-                join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
+                cross join lateral pgq._spans(r.ids, r.size) u
+                join pgq.message m on m.id >= u.first and m.id < u.behind
                 where r.queue_id = claim.queue_id
                   and r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
                   and (r.expires_at is null or r.expires_at > claim.claimed_at)
                   and pgq._in_lanes(lanes, r.lane_id, r.hash)
+                  and (not u.gaps or r.ids @> m.id)
                   and case when v_equal is not null then m.headers @> v_equal
                       else pgq._matches(v_path, v_scope, m, r.attempt + 1, claim.claimed_at) end
                 order by r.rank limit claim.n
@@ -13036,13 +13064,14 @@ begin
     v_found.high := case when v_count < claim.n then v_end else v_last end;
     v_found.low := case when v_count = claim.n then v_last + 1 end;
     v_found.partly := case when v_count = claim.n then v_last end;
-    select coalesce(sum(t.size), 0) into v_found.tested
+    select coalesce(sum(t.size) filter (where t.tested), 0), count(*) filter (where not t.tested)
+    into v_found.tested, v_found.skipped
     from (
-        select r.size from pgq.ready r
+        select r.size, r.unmatched_by is distinct from coalesce(filter.filter_id, 0) as tested
+        from pgq.ready r
         where r.queue_id = claim.queue_id and r.rank >= claim.low
           -- One bound and no OR: the scan ends there instead of reading the rest of the queue.
           and r.rank <= case when v_count < claim.n then pgq._rank_last() else v_last end
-          and r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
           and pgq._in_lanes(lanes, r.lane_id, r.hash)
         order by r.rank offset 0
     ) t;
@@ -13629,12 +13658,13 @@ begin
                count(*)::int as count
         from (
             select r.ctid as place, r.rank, m.id from pgq.ready r
-            cross join lateral unnest(r.ids) u (ids)
-            join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
+            cross join lateral pgq._spans(r.ids, r.size) u
+            join pgq.message m on m.id >= u.first and m.id < u.behind
             where r.queue_id = claim.queue_id and r.rank >= claim.low
               and r.unmatched_by is distinct from coalesce(_scan_headers.filter_id, 0)
               and (r.expires_at is null or r.expires_at > claim.claimed_at)
               and pgq._in_lanes(lanes, r.lane_id, r.hash)
+              and (not u.gaps or r.ids @> m.id)
               and case when equal is not null then m.headers @> equal
                   else jsonb_path_match(m.headers, path, '{}', true) end
             order by r.rank limit claim.n
@@ -13664,12 +13694,13 @@ begin
                count(*)::int as count
         from (
             select r.ctid as place, r.rank, m.id from pgq.ready r
-            cross join lateral unnest(r.ids) u (ids)
-            join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
+            cross join lateral pgq._spans(r.ids, r.size) u
+            join pgq.message m on m.id >= u.first and m.id < u.behind
             where r.queue_id = claim.queue_id and r.rank >= claim.low
               and r.unmatched_by is distinct from coalesce(_scan_messages.filter_id, 0)
               and (r.expires_at is null or r.expires_at > claim.claimed_at)
               and pgq._in_lanes(lanes, r.lane_id, r.hash)
+              and (not u.gaps or r.ids @> m.id)
               and pgq._matches(path, scope, m, r.attempt + 1, claim.claimed_at)
             order by r.rank limit claim.n
         ) x
@@ -14048,7 +14079,7 @@ begin
         -- A scan by hash is short: a cursor would cost more, by the rows that it does not cover.
         if v_found.high is not null and not v_suspect
            and not (v_by_hash and v_tested < 10 * pgq._limit('cursor_tests'))
-           and pgq._cursor_is_due(v_low, v_tested, claim.claimed_at)
+           and pgq._cursor_is_due(v_low, v_tested, v_found.skipped, claim.claimed_at)
         then
             v_low.rank := least(v_stop, v_found.high);
             v_low.seen := v_seen;
@@ -14647,7 +14678,7 @@ begin
         return pgq._take_unlaned(claim, limits, low, v_filter);
     elsif v_all = '{}' and v_test.filter_id is not null
           and num_nonnulls(limits.lane_max_leased, limits.lane_step) = 0
-          and pgq._cursor_is_due(v_low, 0, claim.claimed_at)
+          and pgq._cursor_is_due(v_low, 0, 0, claim.claimed_at)
     then
         -- All lanes were read: the next claim need not test these messages again.
         v_low.rank := greatest(

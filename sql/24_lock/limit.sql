@@ -27,8 +27,10 @@ return case name
     when 'sort_messages' then 50000
     -- Messages of a claim by filter that fit into one lease row, whatever gaps their ids have.
     when 'one_lease_row' then 500
-    -- Messages that a claim has to test before it stores the scan cursor of its filter.
+    -- A claim that has tested so many messages, or skipped so many rows that are known not to
+    -- match, stores the scan cursor of its filter.
     when 'cursor_tests' then 500
+    when 'cursor_rows' then 32
     -- Messages that filters test without a match before a queue with lane_keys {auto} adds a key.
     when 'auto_tests' then 1000
     -- Filters and lanes that are kept of a queue.

@@ -24,8 +24,9 @@ declare
     v_now timestamptz;
     v_until timestamptz;
     v_lease pgq._fast_lease;
-    v_slot int;  -- of all messages in the lease; null: not known
     v_taken pgq._taken;
+    v_span bigint;
+    v_slot int;  -- of all messages in the lease; null: not known
     v_count int;
 begin
     -- All uncommon arguments in one IF: PL/pgSQL evaluates every IF as a separate expression.
@@ -75,44 +76,44 @@ begin
             v_lease := pgq._take_part(v_queue.queue_id, v_low.rank, v_low.high, v_low.seen, n,
                                       v_queue.journal, v_now, v_until);
         end if;
-        if v_lease.size > 0 then
-            if upper(v_lease.ids) - lower(v_lease.ids) = v_lease.size then
-                v_slot := case when lower(v_lease.ids) >= v_low.first_id
-                                    and v_low.era = pg_sequence_last_value('pgq.era_number')
-                          then (v_low.era % 3)::int end;
-                return query select * from pgq._read_range(
-                    v_lease.lease_id, v_lease.attempt, v_until, lower(v_lease.ids),
-                    upper(v_lease.ids), v_slot);
-            else
-                return query select * from pgq._read_ids(
-                    v_lease.lease_id, v_lease.attempt, v_until, v_lease.ids);
-            end if;
-            get diagnostics v_count = row_count;
-            if v_count < v_lease.size then
-                perform pgq._refuse_missing(v_lease.lease_id);
-            end if;
-            return;
-        end if;
     end if;
 
-    if v_queue.mode is distinct from 'queue' then
-        perform pgq._refuse_claim(topic);
+    if v_lease.size is null then
+        if v_queue.mode is distinct from 'queue' then
+            perform pgq._refuse_claim(topic);
+        end if;
+        v_taken := pgq._claim(pgq._queue(topic), nullif(filter, '{}'), n, lease, key, v_low,
+                              tended => v_until is not null);
+        if (v_taken.size > 0) is not true then
+            return;
+        end if;
+        -- The only row of the lease, if it has no others.
+        select l.lease_id, l.size, l.attempt, l.ids, l.until
+        into v_lease.lease_id, v_lease.size, v_lease.attempt, v_lease.ids, v_until
+        from pgq.lease l where l.lease_id = v_taken.lease_id and l.size = v_taken.size;
     end if;
-    v_taken := pgq._claim(pgq._queue(topic), nullif(filter, '{}'), n, lease, key, v_low,
-                          tended => v_until is not null);
-    if v_taken.size > 0 then
-        if (select count(*) = 1 from pgq.lease l where l.lease_id = v_taken.lease_id) then
-            return query select * from pgq._read_lease(v_taken.lease_id);
-        else
-            return query
-                select * from pgq._read_lease(v_taken.lease_id) m
-                order by m.priority desc, m.attempt > 1 desc, m.id;
-        end if;
-        get diagnostics v_count = row_count;
-        -- Otherwise the caller could acknowledge messages that it never got.
-        if v_count < v_taken.size then
-            perform pgq._refuse_missing(v_taken.lease_id);
-        end if;
+    v_span := upper(v_lease.ids) - lower(v_lease.ids);
+    if v_span <= 4 * v_lease.size then  -- as in _spans
+        v_slot := case when lower(v_lease.ids) >= v_low.first_id
+                            and v_low.era = pg_sequence_last_value('pgq.era_number')
+                  then (v_low.era % 3)::int end;
+        return query
+            select m.* from pgq._read_range(
+                v_lease.lease_id, v_lease.attempt, v_until, lower(v_lease.ids),
+                upper(v_lease.ids), v_slot) m
+            where v_span = v_lease.size or v_lease.ids @> m.id;
+    elsif v_lease.size > 0 then
+        return query select * from pgq._read_ids(
+            v_lease.lease_id, v_lease.attempt, v_until, v_lease.ids);
+    else
+        return query
+            select * from pgq._read_lease(v_taken.lease_id) m
+            order by m.priority desc, m.attempt > 1 desc, m.id;
+    end if;
+    -- Otherwise the caller could acknowledge messages that it never got.
+    get diagnostics v_count = row_count;
+    if v_count < coalesce(v_lease.size, v_taken.size) then
+        perform pgq._refuse_missing(coalesce(v_lease.lease_id, v_taken.lease_id));
     end if;
 end
 $$;

@@ -16,14 +16,15 @@ end
 $$;
 comment on function pgq._cursor_get(bigint, int) is 'The scan cursor of a filter.';
 
--- Whether to store a new cursor: the claim has tested many messages, or the cursor that it began
--- with is a second old.
-create or replace function pgq._cursor_is_due(low pgq._low, tested bigint, now timestamptz)
-returns boolean
+-- Whether to store a new cursor: the claim has tested many messages or skipped many rows, or the
+-- cursor that it began with is a second old.
+create or replace function pgq._cursor_is_due(
+    low pgq._low, tested bigint, skipped bigint, now timestamptz
+) returns boolean
 language sql stable
-return tested >= pgq._limit('cursor_tests') or low.tick is null
-    or abs(pgq._low_tick(now) - low.tick) > pgq._limit('ticks');
-comment on function pgq._cursor_is_due(pgq._low, bigint, timestamptz) is
+return tested >= pgq._limit('cursor_tests') or skipped >= pgq._limit('cursor_rows')
+    or low.tick is null or abs(pgq._low_tick(now) - low.tick) > pgq._limit('ticks');
+comment on function pgq._cursor_is_due(pgq._low, bigint, bigint, timestamptz) is
     'Whether a claim stores a new scan cursor.';
 
 -- Stores a cursor. Does not wait for another claim that stores one.

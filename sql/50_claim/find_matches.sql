@@ -54,12 +54,13 @@ begin
                 -- Separate: else the planner would find the rows by walking through all ranks.
                 from (select t.ctid as place, t.* from pgq.ready t
                       where t.ctid = any (among) offset 0) r
-                cross join lateral unnest(r.ids) u (ids)
-                join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
+                cross join lateral pgq._spans(r.ids, r.size) u
+                join pgq.message m on m.id >= u.first and m.id < u.behind
                 where r.queue_id = claim.queue_id
                   and r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
                   and (r.expires_at is null or r.expires_at > claim.claimed_at)
                   and pgq._in_lanes(lanes, r.lane_id, r.hash)
+                  and (not u.gaps or r.ids @> m.id)
                   and case when v_equal is not null then m.headers @> v_equal
                       else pgq._matches(v_path, v_scope, m, r.attempt + 1, claim.claimed_at) end
                 order by r.rank limit claim.n
@@ -87,13 +88,14 @@ begin
     v_found.high := case when v_count < claim.n then v_end else v_last end;
     v_found.low := case when v_count = claim.n then v_last + 1 end;
     v_found.partly := case when v_count = claim.n then v_last end;
-    select coalesce(sum(t.size), 0) into v_found.tested
+    select coalesce(sum(t.size) filter (where t.tested), 0), count(*) filter (where not t.tested)
+    into v_found.tested, v_found.skipped
     from (
-        select r.size from pgq.ready r
+        select r.size, r.unmatched_by is distinct from coalesce(filter.filter_id, 0) as tested
+        from pgq.ready r
         where r.queue_id = claim.queue_id and r.rank >= claim.low
           -- One bound and no OR: the scan ends there instead of reading the rest of the queue.
           and r.rank <= case when v_count < claim.n then pgq._rank_last() else v_last end
-          and r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
           and pgq._in_lanes(lanes, r.lane_id, r.hash)
         order by r.rank offset 0
     ) t;

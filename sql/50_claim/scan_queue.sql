@@ -21,12 +21,13 @@ begin
                count(*)::int as count
         from (
             select r.ctid as place, r.rank, m.id from pgq.ready r
-            cross join lateral unnest(r.ids) u (ids)
-            join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
+            cross join lateral pgq._spans(r.ids, r.size) u
+            join pgq.message m on m.id >= u.first and m.id < u.behind
             where r.queue_id = claim.queue_id and r.rank >= claim.low
               and r.unmatched_by is distinct from coalesce(_scan_headers.filter_id, 0)
               and (r.expires_at is null or r.expires_at > claim.claimed_at)
               and pgq._in_lanes(lanes, r.lane_id, r.hash)
+              and (not u.gaps or r.ids @> m.id)
               and case when equal is not null then m.headers @> equal
                   else jsonb_path_match(m.headers, path, '{}', true) end
             order by r.rank limit claim.n
@@ -56,12 +57,13 @@ begin
                count(*)::int as count
         from (
             select r.ctid as place, r.rank, m.id from pgq.ready r
-            cross join lateral unnest(r.ids) u (ids)
-            join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
+            cross join lateral pgq._spans(r.ids, r.size) u
+            join pgq.message m on m.id >= u.first and m.id < u.behind
             where r.queue_id = claim.queue_id and r.rank >= claim.low
               and r.unmatched_by is distinct from coalesce(_scan_messages.filter_id, 0)
               and (r.expires_at is null or r.expires_at > claim.claimed_at)
               and pgq._in_lanes(lanes, r.lane_id, r.hash)
+              and (not u.gaps or r.ids @> m.id)
               and pgq._matches(path, scope, m, r.attempt + 1, claim.claimed_at)
             order by r.rank limit claim.n
         ) x

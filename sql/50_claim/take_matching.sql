@@ -100,7 +100,7 @@ begin
         -- A scan by hash is short: a cursor would cost more, by the rows that it does not cover.
         if v_found.high is not null and not v_suspect
            and not (v_by_hash and v_tested < 10 * pgq._limit('cursor_tests'))
-           and pgq._cursor_is_due(v_low, v_tested, claim.claimed_at)
+           and pgq._cursor_is_due(v_low, v_tested, v_found.skipped, claim.claimed_at)
         then
             v_low.rank := least(v_stop, v_found.high);
             v_low.seen := v_seen;

@@ -89,7 +89,7 @@ begin
         return pgq._take_unlaned(claim, limits, low, v_filter);
     elsif v_all = '{}' and v_test.filter_id is not null
           and num_nonnulls(limits.lane_max_leased, limits.lane_step) = 0
-          and pgq._cursor_is_due(v_low, 0, claim.claimed_at)
+          and pgq._cursor_is_due(v_low, 0, 0, claim.claimed_at)
     then
         -- All lanes were read: the next claim need not test these messages again.
         v_low.rank := greatest(

@@ -25,6 +25,18 @@ select is(
     pgq._set_of(array(select generate_series(1, 1399, 2))),
     'a set of a thousand ranges is cut where it has to be');
 
+-- where to read the messages of a set
+create function pg_temp.spans(ids int8multirange) returns text language sql return (
+    select string_agg(format('%s-%s%s', s.first, s.behind, case when s.gaps then '!' end), ' ')
+    from pgq._spans(ids, pgq._set_size(ids)) s);
+select is(pg_temp.spans('{[1,101)}'), '1-101', 'a set without gaps is one range');
+select is(pg_temp.spans('{[1,10),[11,20),[21,30)}'), '1-30!', 'with small gaps as well');
+select is(pg_temp.spans('{[1,2),[5,6),[8,9)}'), '1-9!', 'if it has at least every fourth id');
+select is(pg_temp.spans('{[1,2),[7,8),[13,14)}'), '1-2 7-8 13-14', 'larger gaps are left out');
+select is(pg_temp.spans('{}'), null, 'the empty set is nowhere');
+select is(pg_temp.spans('{[1,2),[9223372036854775800,9223372036854775801)}'),
+    '1-2 9223372036854775800-9223372036854775801', 'however large the gap is');
+
 -- ranks
 select is(
     (select string_agg(x.name, ' ' order by pgq._rank(x.priority, x.back, x.id))
