@@ -51,9 +51,10 @@ begin
         execute $pgq_script$
 -- sql/01_lock.sql
 
--- Start of every upgrade: takes all exclusive locks at once, or none. An upgrade that held one lock
--- and waited for another would deadlock with a session that takes them in another order. This one
--- releases its locks after a tenth of a second, so that no session waits for it longer.
+-- Start of every upgrade: takes all exclusive locks at once, or none. If an upgrade held one lock
+-- and waited for another, it could deadlock with a session that takes them in another order. This
+-- statement gives up after a tenth of a second and releases its locks, so that other sessions do
+-- not wait longer.
 do $$
 declare
     v_timeout text := pg_catalog.current_setting('lock_timeout');
@@ -159,9 +160,9 @@ comment on column pgq.queue.lane_keys is
     'Fields whose values sort messages into lanes, named as in filters. One of them may have any '
     'number of values: # before its name marks it as hashed.';
 comment on column pgq.queue.lanes_full is
-    'The lane dictionary has reached its limit: messages with new values share the overflow lane.';
+    'The lane dictionary has reached its limit. Messages with new values go to the overflow lane.';
 comment on column pgq.queue.unlaned_rows is
-    'Ready rows without a lane may remain from before the queue had lane keys.';
+    'Ready rows without a lane may remain from the time before the queue had lane keys.';
 comment on column pgq.queue.unlaned_xid is
     'Publishing transactions before this one may not see yet that the queue has lanes.';
 comment on column pgq.queue.unlaned_rank is
@@ -171,7 +172,7 @@ comment on column pgq.queue.auto_lanes is
 comment on column pgq.queue.lease is
     'The lease duration of a claim that gives none.';
 comment on column pgq.queue.max_lease is
-    'How long a consumer may hold messages in total, however often it extends the lease.';
+    'The longest time for which a consumer may hold messages, including all extensions.';
 comment on column pgq.queue.max_attempts is 'Deliveries before a message becomes a dead letter.';
 comment on column pgq.queue.backoff is 'Delay before the first retry; doubles with every attempt.';
 comment on column pgq.queue.max_backoff is 'The longest delay before a retry.';
@@ -179,24 +180,27 @@ comment on column pgq.queue.retention is 'The log keeps messages for at least th
 comment on column pgq.queue.dedup_window is
     'How long the queue remembers a dedup key.';
 comment on column pgq.queue.dedup is
-    'The effect of a second message with the same dedup key. keep: none, the first one stays. '
-    'replace: it replaces a first one that still waits. postpone: a first one that still waits is '
-    'delivered at the time of the second.';
-comment on column pgq.queue.on_expiry is 'What becomes of messages that expire before delivery.';
+    'The effect of a second message with the same dedup key. keep: none, the first message stays. '
+    'replace: it replaces the first message while that waits. postpone: the first message, while '
+    'it waits, gets the delivery time of the second.';
+comment on column pgq.queue.on_expiry is 'What happens to messages that expire before delivery.';
 comment on column pgq.queue.on_dead is
-    'A dead letter releases its ordering group, or blocks it until it is replayed or discarded.';
+    'Whether a dead letter releases its ordering group, or blocks it until the dead letter is '
+    'replayed or discarded.';
 comment on column pgq.queue.suggestions is
     'The queue also receives messages whose header "route" names it.';
 comment on column pgq.queue.set_size is
-    'Most ids in one ready row: the granularity at which concurrent claims skip each other.';
+    'The largest number of ids in one ready row. Concurrent claims skip each other row by row.';
 comment on column pgq.queue.journal is
-    'all: the audit log records every event; failures: all but acks without a result.';
-comment on column pgq.queue.mode is 'queue: delivered by claim; archive: only kept in the log.';
+    'all: the audit log records every event. failures: all events except acks without a result.';
+comment on column pgq.queue.mode is
+    'queue: claims deliver the messages. archive: the messages stay in the log only.';
 comment on column pgq.queue.paused is 'Claims return nothing while true.';
 comment on column pgq.queue.limited is
-    'The queue has limits, or takes turns over its lanes: see pgq.queue_limit.';
+    'The queue has limits, or claims take turns over its lanes: see pgq.queue_limit.';
 comment on column pgq.queue.channel is
-    'The channel that notifies its consumers. It is random, because every role can LISTEN.';
+    'The channel on which consumers are notified. Its name is random, because every role can '
+    'LISTEN.';
 comment on column pgq.queue.secret is
     'Signs the low watermark that a session keeps in a setting. No role but the owner can read it.';
 revoke all on table pgq.queue from public;
@@ -223,7 +227,8 @@ create table pgq.binding (
     constraint binding_queue_exists foreign key (queue_id) references pgq.queue on delete cascade
 );
 create index binding_pattern_idx on pgq.binding (pattern) where regex is null;
-comment on table pgq.binding is 'Which topics a queue receives, and which of their messages.';
+comment on table pgq.binding is
+    'The topics that a queue receives, and the filters that select their messages.';
 comment on column pgq.binding.pattern is 'A topic, or AMQP words: * is one word, # is any number.';
 comment on column pgq.binding.regex is
     'The pattern as a regular expression; null for a plain topic.';
@@ -231,9 +236,10 @@ comment on column pgq.binding.filter is 'The filter document; null receives ever
 comment on column pgq.binding.scope is 'The part of a message that the compiled filter reads.';
 comment on column pgq.binding.path is 'The compiled filter.';
 comment on column pgq.binding.counted is
-    'Matches are counted. False for the topic of the queue''s own name: a count would cost time.';
+    'Whether matches are counted. False for the topic of the queue''s own name, to save time.';
 comment on column pgq.binding.pending is
-    'Not routed yet: maintain() adds the messages of the log since a time or an id, and starts.';
+    'The subscription is not active yet. maintain() adds messages of the log since a time or an '
+    'id, and activates it.';
 comment on column pgq.binding.anchors is
     'How many rows of pgq.anchor the filter needs; 0: it is tested on every message.';
 revoke all on table pgq.binding from public;
@@ -258,11 +264,12 @@ create index anchor_field_idx on pgq.anchor (field);
 create index anchor_place_idx on pgq.anchor (place) where place is not null;
 create index anchor_area_idx on pgq.anchor using gist (area) where area is not null;
 comment on table pgq.anchor is
-    'Indexed conditions of subscription filters: a match meets at least one of its filter''s.';
+    'Indexed conditions of subscription filters. A message that matches a filter satisfies at '
+    'least one of them.';
 comment on column pgq.anchor.field is 'Hash of the topic pattern, the scope and the path.';
 comment on column pgq.anchor.kind is
-    'equal, prefix (of size characters), range, text range, there, missing,
-    several (the field has more than one value).';
+    'equal, prefix (of size characters), range, text range, there (the field exists), missing, '
+    'several (the field has more than one value).';
 comment on column pgq.anchor.place is 'Hash of the field and the value; null for a range.';
 comment on column pgq.anchor.area is 'A box: the range on the x axis, the field on the y axis.';
 revoke all on table pgq.anchor from public;
@@ -292,9 +299,10 @@ create type pgq._hits as (
 comment on type pgq._hits is 'Messages and bindings that they match.';
 revoke all on type pgq._hits from public;
 
--- Publishing looks up its topic here: one index probe, whatever the number of patterns. Rows of an
--- older version are ignored, and deleted without waiting for locks, so that a change of bindings
--- blocks nobody. Two publishers may store the same topic at once; both rows are right.
+-- Publishing looks up its topic here with one index probe, whatever the number of patterns. Rows of
+-- an older version are ignored, and are deleted without waiting for locks, so that a change of
+-- bindings blocks no publisher. Two publishers may store the same topic at once; both rows are
+-- correct.
 create table pgq.route (
     topic        text not null,
     version      bigint not null,
@@ -315,21 +323,21 @@ comment on column pgq.route.queue_ids is
 comment on column pgq.route.binding_ids is
     'The bindings of the other queues that receive it, except those that are found by anchors.';
 comment on column pgq.route.receivers is
-    'All queues with dedup = keep that receive messages of the topic, also archives. Empty if '
-    'fields are looked up.';
+    'All queues with dedup = keep that receive messages of the topic, also archives. Empty if the '
+    'route uses anchors.';
 comment on column pgq.route.laned is 'The queues of queue_ids have lanes.';
 comment on column pgq.route.replacing is
-    'A queue replaces or postpones by dedup key: messages are stored even if other queues know it.';
+    'A queue replaces or postpones by dedup key. Messages are stored even if other queues have '
+    'had the key.';
 comment on column pgq.route.windows is 'The dedup window of each of the receivers.';
 comment on column pgq.route.fields is
-    'Fields whose values are looked up in pgq.anchor; null: no binding is found by anchors.';
+    'Fields whose values are looked up in pgq.anchor; null: the route uses no anchors.';
 comment on column pgq.route.patterns is
-    'Patterns with filters on other headers: those are looked up by the name of the header.';
+    'Patterns with filters on other headers, which are looked up by the name of the header.';
 revoke all on table pgq.route from public;
 
 -- Several rows, so that changes of bindings in open transactions do not wait for each other. Every
--- change adds 1 to one of them, and transactions commit one after the other: so the sum identifies
--- the changes that a snapshot sees.
+-- change adds 1 to one row. The sum of the rows identifies the changes that a snapshot sees.
 create table pgq.routing (
     stripe  int not null,
     version int not null,
@@ -337,7 +345,7 @@ create table pgq.routing (
 );
 insert into pgq.routing select i, 0 from pg_catalog.generate_series(1, 8) i;
 comment on table pgq.routing is
-    'The version of all bindings together: the sum over the rows, of which a change updates one.';
+    'The routing version: the sum over the rows. A change of the bindings updates one row.';
 revoke all on table pgq.routing from public;
 $pgq_script$;
         execute $pgq_script$
@@ -363,21 +371,23 @@ create table pgq.era (
     archived_at timestamptz,
     constraint era_pkey primary key (slot)
 );
-comment on table pgq.era is 'The era in each slot of the ring. A slot never used has no row.';
+comment on table pgq.era is
+    'The era in each slot of the ring. A slot that was never used has no row.';
 comment on column pgq.era.first_id is
-    'Messages with this id and later ones are in this era or a later one; null: not known.';
+    'Messages with this id or a larger one are in this era or a later one; null: not known.';
 comment on column pgq.era.emptied_at is
     'When the slot was truncated; null while it holds messages.';
 comment on column pgq.era.closed_xid is
     'Transactions before this one may still publish into the era; null: it is the current one.';
 comment on column pgq.era.copied_xid is
-    'The transaction after which no unfinished message was left in the era: it can be truncated '
-    'when nobody reads with an older snapshot.';
+    'The transaction after which the era had no unfinished message. The era can be truncated when '
+    'no snapshot is older than that.';
 comment on column pgq.era.messages is
-    'How many messages pgq.archive_next has counted for the copy.';
-comment on column pgq.era.checksum is 'The checksum of these messages, to verify a copy.';
+    'How many messages pgq.archive_next has counted.';
+comment on column pgq.era.checksum is
+    'The checksum of these messages, for the comparison with a copy.';
 comment on column pgq.era.archived_at is
-    'When a copy of its messages was confirmed by pgq.archived.';
+    'When pgq.archived confirmed a copy.';
 revoke all on table pgq.era from public;
 $pgq_script$;
         execute $pgq_script$
@@ -425,30 +435,33 @@ comment on table pgq.message is
     'The log. Any INSERT or COPY here is a publish: a trigger routes the new messages.';
 comment on column pgq.message.id is 'Assigned in publishing order, never reused.';
 comment on column pgq.message.era is 'The slot of the ring that stores the message.';
-comment on column pgq.message.topic is 'The name that it was published to: words and dots.';
+comment on column pgq.message.topic is
+    'The topic that the message was published to: words separated by dots.';
 comment on column pgq.message.priority is 'Higher is delivered first; 0 by default.';
 comment on column pgq.message.headers is 'An object of scalars, for filters and lanes.';
-comment on column pgq.message.payload is 'The message itself.';
-comment on column pgq.message.sender is 'Who sent it.';
-comment on column pgq.message.recipient is 'Whom it is addressed to; null: everybody.';
-comment on column pgq.message.reply_to is 'The topic on which the sender awaits an answer.';
-comment on column pgq.message.correlation_id is 'Links an answer to its question.';
+comment on column pgq.message.payload is 'The content of the message.';
+comment on column pgq.message.sender is 'The sender, as the publisher gives it.';
+comment on column pgq.message.recipient is 'The addressee; null: broadcast.';
+comment on column pgq.message.reply_to is 'The topic on which the sender expects a reply.';
+comment on column pgq.message.correlation_id is 'Links a reply to its request.';
 comment on column pgq.message.group_key is 'Messages of one group are delivered in order.';
 comment on column pgq.message.dedup_key is
-    'A queue with dedup = keep gets no second message of the topic with this key in its window.';
+    'A queue with dedup = keep does not get a second message of the topic with this key within '
+    'its window.';
 comment on column pgq.message.deliver_at is
     'The earliest delivery time. infinity: the message is stored and never delivered.';
 comment on column pgq.message.expires_at is 'The message is not delivered after this time.';
 comment on column pgq.message.published_at is 'When the publishing transaction began.';
 comment on column pgq.message.publisher is
-    'The role that published it, which the sender cannot choose; null: the owner, by a function.';
+    'The role that published the message, which the publisher cannot choose; null: the owner, by '
+    'a function.';
 revoke all on table pgq.message, pgq.message_0, pgq.message_1, pgq.message_2 from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/15_lane.sql
 
--- Lanes are labels: two rows with the same label (made by two publishers at once) do no harm,
--- and without a unique constraint no publisher ever waits for another.
+-- Lanes are labels. Two rows with the same label (made by two publishers at once) are harmless.
+-- There is no unique constraint, so no publisher waits for another.
 create table pgq.lane (
     lane_id   int generated always as identity,
     queue_id  int not null,
@@ -461,16 +474,16 @@ create table pgq.lane (
 create index lane_label_idx on pgq.lane (queue_id, label);
 create index lane_queue_idx on pgq.lane (queue_id, lane_id);
 comment on table pgq.lane is
-    'The lane dictionary: which values the ready rows of a lane share.';
+    'The lane dictionary: the values that the messages of a lane share.';
 comment on column pgq.lane.lane_keys is
-    'The keys of the label. If the queue has other keys now, the lane can hold any message.';
+    'The keys of the label. If the queue has other keys now, the lane can contain any message.';
 comment on column pgq.lane.label is
-    'The values in order, [] for a missing or a hashed one; null: the overflow lane.';
+    'The values in order, [] for a missing or hashed value; null: the overflow lane.';
 comment on column pgq.lane.document is
-    'The label as a message, for testing filters.';
+    'The label in the form of a message, to test filters on it.';
 comment on column pgq.lane.idle is
-    'Null: in use. 0: found empty, no longer given to publishers. Else: to be removed when all '
-    'transactions before this one have ended.';
+    'Null: in use. 0: it was empty, and publishers no longer use it. Otherwise: it can be removed '
+    'when all transactions before this one have ended.';
 revoke all on table pgq.lane from public;
 $pgq_script$;
         execute $pgq_script$
@@ -499,7 +512,7 @@ create index ready_hash_idx on pgq.ready (queue_id, hash, rank) where hash is no
 create index ready_xid_idx on pgq.ready (queue_id, xid);
 create index ready_expires_idx on pgq.ready (queue_id, expires_at)
     where expires_at is not null;
--- Where many rows have expired, claims find the others by this index: see _past_expired.
+-- If many rows have expired, claims find the others by this index: see _past_expired.
 create index ready_lasting_idx on pgq.ready (queue_id, rank) where expires_at is null;
 comment on table pgq.ready is
     'Messages that can be claimed. Rows are inserted and deleted, never updated.';
@@ -508,17 +521,18 @@ comment on column pgq.ready.lane_id is
 comment on column pgq.ready.rank is
     'Delivery order, ascending: priority, then redeliveries, then the lowest id.';
 comment on column pgq.ready.attempt is 'Deliveries so far.';
-comment on column pgq.ready.size is 'How many ids the set holds.';
+comment on column pgq.ready.size is 'The number of ids in the set.';
 comment on column pgq.ready.xid is
-    'The transaction that made the row: claims find rows by it that an earlier scan did not see.';
+    'The transaction that inserted the row. Claims use it to find rows that an earlier scan could '
+    'not see.';
 comment on column pgq.ready.grouped is 'The row is the head of an ordering group.';
 comment on column pgq.ready.suspect is
-    'A lease of these ids has timed out: the row is delivered alone.';
+    'A lease of these ids has timed out, so the row is delivered alone.';
 comment on column pgq.ready.hash is
-    'Hash of the value that all ids have in the hashed lane key of their lane; 0: the value is '
-    'not a scalar; null: the lane has no such key.';
+    'The hash of the value that all ids have in the hashed lane key. 0: the value is not a '
+    'scalar. Null: the lane has no hashed key.';
 comment on column pgq.ready.unmatched_by is
-    'A filter that has tested every id of the row and matches none; null: not known.';
+    'A filter that was tested on every id of the row and matches none; null: not known.';
 comment on column pgq.ready.failures is
     'Earlier failures: an array with an object per attempt.';
 revoke all on table pgq.ready from public;
@@ -548,18 +562,18 @@ $pgq_script$;
 
 create sequence pgq.lease_id maxvalue 6291455 cycle;
 comment on sequence pgq.lease_id is
-    'Numbers leases of one row that end in the same second. The unique index refuses duplicates.';
+    'Numbers leases of one row that end in the same second. The unique index rejects duplicates.';
 revoke all on sequence pgq.lease_id from public;
 
 -- The unique index cannot compare a lease of several rows with a lease of one row. So leases that
 -- may have several rows use numbers of their own, and each number is looked up before it is used.
 create sequence pgq.checked_lease_id minvalue 6291456 maxvalue 8388607 cycle;
 comment on sequence pgq.checked_lease_id is
-    'Numbers leases that end in the same second and may have several rows, or are long.';
+    'Numbers leases that end in the same second and are long or may have several rows.';
 revoke all on sequence pgq.checked_lease_id from public;
 
 create sequence pgq.endless_lease_id;
-comment on sequence pgq.endless_lease_id is 'Numbers the leases that have no end.';
+comment on sequence pgq.endless_lease_id is 'Numbers leases that never expire.';
 revoke all on sequence pgq.endless_lease_id from public;
 
 -- The token begins with the second in which the lease was to end, so that its index finds expired
@@ -593,10 +607,11 @@ create unique index lease_key_idx on pgq.lease (queue_id, key, part) where key i
 create index lease_flow_idx on pgq.lease (queue_id, flow, lease_id) where flow is not null;
 comment on table pgq.lease is 'Messages held by consumers: the id sets of claims.';
 comment on column pgq.lease.lease_id is
-    'The token for ack, nack, bury and extend; it begins with the second in which it was to end.';
+    'The token for ack, nack, bury and extend. It encodes the second in which the lease '
+    'originally expires.';
 comment on column pgq.lease.part is
-    'Messages of one claim that differ in attempts or failures, or thousands of ids with gaps, '
-    'have rows of their own: 1, 2, ...; 0: the only row.';
+    '0: the only row of the lease. 1, 2, ...: one row of several, because messages differ in '
+    'attempts or failures, or because the lease has thousands of ids with gaps.';
 comment on column pgq.lease.attempt is 'The number of this delivery, from 1.';
 comment on column pgq.lease.grouped is 'The messages belong to ordering groups.';
 comment on column pgq.lease.journal is
@@ -606,11 +621,13 @@ comment on column pgq.lease.key is 'The name that the caller gave to the claim.'
 comment on column pgq.lease.flow is
     'The lane that a limit on leased messages counts; 0: the whole queue; null: no such limit.';
 comment on column pgq.lease.permits is
-    'Its permits of a limit on leased messages: the first ones, as many as it has messages left.';
+    'The permits that the lease holds under a limit on leased messages. It uses the first ones, '
+    'one for each message that it still has.';
 comment on column pgq.lease.shared is
-    'Other messages of the lease were taken back before: the rest was not alone when it timed out.';
+    'Other messages of the lease were taken back before, so the remaining ones were not alone '
+    'when the lease timed out.';
 comment on column pgq.lease.runs is
-    'The row may hold several messages of a group: its head, and messages behind the head.';
+    'The row may hold several messages of a group: the head and messages after it.';
 revoke all on table pgq.lease from public;
 $pgq_script$;
         execute $pgq_script$
@@ -756,12 +773,12 @@ create table pgq.letter (
 );
 create index letter_failed_idx on pgq.letter (queue_id, failed_at);
 comment on table pgq.letter is
-    'Full copies of messages that failed, with the reason. They stay when the log is truncated. '
-    'Read them in the view pgq.dead_letter.';
+    'Full copies of failed messages, with the reason. They remain when the log is truncated. Read '
+    'them in the view pgq.dead_letter.';
 comment on column pgq.letter.reason is
-    'processing_error: the last attempt ended in a nack with an error; max_attempts: in a nack '
-    'without one; timeout: its lease expired; rejected: buried by its consumer; expired: not '
-    'delivered in time.';
+    'processing_error: the last attempt ended with a nack and an error. max_attempts: it ended '
+    'with a nack without an error. timeout: its lease expired. rejected: a consumer buried the '
+    'message. expired: the message was not delivered in time.';
 comment on column pgq.letter.error is 'The error text of the last holder.';
 comment on column pgq.letter.details is 'The details that the last holder gave, for programs.';
 comment on column pgq.letter.failures is
@@ -794,14 +811,16 @@ create index filter_hash_idx on pgq.filter (hash);
 create index filter_queue_idx on pgq.filter (queue_id);
 comment on table pgq.filter is 'Compiled filters, found by the hash of their document.';
 comment on column pgq.filter.queue_id is
-    'The queue that used it first, and whose limit it counts for. Other queues may use it too.';
+    'The first queue that used the filter; the filter counts toward the limit of this queue. '
+    'Other queues may use it, too.';
 comment on column pgq.filter.equal is
     'The headers of a filter that only tests headers for equality: claims then test headers @> '
     'equal. Null for other filters.';
-comment on column pgq.filter.lane_keys is 'The lane keys that it was projected to.';
+comment on column pgq.filter.lane_keys is 'The lane keys that the filter was projected to.';
 comment on column pgq.filter.lane_path is
     'The filter projected to the lane keys that are not hashed.';
-comment on column pgq.filter.lane_final is 'The lane keys alone decide: no message needs testing.';
+comment on column pgq.filter.lane_final is
+    'The lane keys alone decide, so no message needs testing.';
 comment on column pgq.filter.lane_hashes is
     'Hashes that the hashed lane key of a match can have; null: any.';
 revoke all on table pgq.filter from public;
@@ -815,8 +834,8 @@ create table pgq.filter_scan (
 ) with (fillfactor = 50);
 create index filter_scan_idx on pgq.filter_scan (filter_id, queue_id);
 comment on table pgq.filter_scan is
-    'Scan cursors of filters: no ready row that the snapshot of low could see and that comes '
-    'before its rank holds a match.';
+    'Scan cursors of filters. No ready row before the rank of the cursor holds a match, among the '
+    'rows that the snapshot of low could see.';
 revoke all on table pgq.filter_scan from public;
 
 -- Claims append rows and maintain() adds them up: no row is contended.
@@ -829,8 +848,9 @@ create table pgq.filter_hit (
     used_at   timestamptz not null,
     last_at   timestamptz
 );
-comment on table pgq.filter_hit is 'Counters of filters: the rows of a filter add up.';
-comment on column pgq.filter_hit.filter_id is '0: filters that were removed.';
+comment on table pgq.filter_hit is
+    'Counters of filters. The counters of a filter are the sum over its rows.';
+comment on column pgq.filter_hit.filter_id is '0: the sum of removed filters.';
 comment on column pgq.filter_hit.last_at is 'When a claim last found a match.';
 revoke all on table pgq.filter_hit from public;
 
@@ -897,12 +917,12 @@ create index journal_0_result_idx on pgq.journal_0 (lower(ids)) where result is 
 create index journal_1_result_idx on pgq.journal_1 (lower(ids)) where result is not null;
 create index journal_2_result_idx on pgq.journal_2 (lower(ids)) where result is not null;
 comment on table pgq.journal is
-    'The audit log: a row for each call that ended a lease or moved a set of messages. The publish '
-    'is in the message itself, the claim in the row that ended it (or still in the lease).';
+    'The audit log: a row for each call that ended a lease or moved a set of messages. The '
+    'message itself records its publication. The row that ended a lease also records the claim.';
 comment on column pgq.journal.event is
-    'ack, nack, release, bury, timeout, expire, replay, discard, cancel, purge, move (away), '
-    'arrive (from another queue), reschedule; by a later message with the dedup key: replace, '
-    'postpone.';
+    'ack, nack, release, bury, timeout, expire, replay, discard, cancel, purge, move (to another '
+    'queue), arrive (from another queue), reschedule; caused by a later message with the same '
+    'dedup key: replace, postpone.';
 comment on column pgq.journal.result is
     'The result that pgq.finish has stored for the one message in ids; null: none.';
 revoke all on table pgq.journal, pgq.journal_0, pgq.journal_1, pgq.journal_2 from public;
@@ -922,23 +942,24 @@ create table pgq.dedup (
 );
 create index dedup_until_idx on pgq.dedup (until);
 comment on table pgq.dedup is
-    'Dedup keys that a queue has seen within its window, and the message that won.';
+    'Dedup keys that a queue has seen within its window, and the message that has the key.';
 comment on column pgq.dedup.due_at is
-    'When the message is due, in a queue that replaces or postpones: a later message finds it so.';
+    'When the message is due, in a queue that replaces or postpones. A later message uses it to '
+    'find the row.';
 revoke all on table pgq.dedup from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/24_group.sql
 
--- Of an ordering group only the head is ready, scheduled or leased; the others wait in line. So
--- blocked messages cost nothing: no claim ever reads them.
+-- Only the head of an ordering group is ready, scheduled or leased. The others wait in the group
+-- backlog, which claims do not read.
 create table pgq.group_head (
     queue_id   int not null,
     group_key  text not null,
     message_id bigint not null,
     constraint group_head_pkey primary key (queue_id, group_key)
 ) with (fillfactor = 80);
-comment on table pgq.group_head is 'The head of each ordering group: its message that is next.';
+comment on table pgq.group_head is 'The head of each ordering group: its next message.';
 revoke all on table pgq.group_head from public;
 
 create table pgq.group_line (
@@ -949,9 +970,10 @@ create table pgq.group_line (
     due_at     timestamptz,
     constraint group_line_pkey primary key (queue_id, group_key, message_id)
 );
-comment on table pgq.group_line is 'The messages of ordering groups that wait for their turn.';
+comment on table pgq.group_line is
+    'The group backlog: messages of ordering groups that wait for their turn.';
 comment on column pgq.group_line.due_at is
-    'The earliest delivery time of the message; null: as it was published.';
+    'The earliest delivery time of the message; null: as published.';
 revoke all on table pgq.group_line from public;
 
 create table pgq.group_stall (
@@ -975,11 +997,14 @@ create table pgq.waiter (
     armed    boolean not null default false,
     constraint waiter_pkey primary key (queue_id, waiter)
 ) with (fillfactor = 50);
-comment on table pgq.waiter is 'Consumers that sleep, or are about to: publishing notifies them.';
-comment on column pgq.waiter.until is 'The waiter is removed at this time unless it renews it.';
+comment on table pgq.waiter is
+    'Listeners: consumers that sleep or are about to sleep. Publishing notifies them.';
+comment on column pgq.waiter.until is
+    'The listener is removed at this time, unless it renews its registration.';
 comment on column pgq.waiter.horizon is
-    'Publishing transactions before this one may not have seen the waiter.';
-comment on column pgq.waiter.armed is 'These have all ended: any new message notifies the waiter.';
+    'Publishing transactions before this one may not have seen the listener.';
+comment on column pgq.waiter.armed is
+    'All these transactions have ended, so every new message notifies the listener.';
 revoke all on table pgq.waiter from public;
 $pgq_script$;
         execute $pgq_script$
@@ -996,7 +1021,7 @@ create table pgq.handled (
 create index handled_order_idx on pgq.handled (role, handler, handled_id);
 create index handled_at_idx on pgq.handled (handled_at);
 comment on table pgq.handled is
-    'The messages that a handler has seen: the newest ones, a ring per handler.';
+    'The newest messages that each handler has seen.';
 comment on column pgq.handled.role is
     'The role of the handler, which called pgq.seen; empty: the owner.';
 revoke all on table pgq.handled from public;
@@ -1011,7 +1036,8 @@ create table pgq.binding_hit (
     last_at    timestamptz not null,
     added_up   boolean not null default false
 );
-comment on table pgq.binding_hit is 'How often subscriptions match; the rows of a binding add up.';
+comment on table pgq.binding_hit is
+    'How often subscriptions have matched. The count of a binding is the sum over its rows.';
 comment on column pgq.binding_hit.added_up is
     'The row is a sum of earlier rows, which pgq.traffic has counted.';
 revoke all on table pgq.binding_hit from public;
@@ -1027,7 +1053,8 @@ $pgq_script$;
 create domain pgq.caller as name not null
     constraint caller_is_current_user check (value = current_user);
 comment on domain pgq.caller is
-    'The role that calls a function: leave it out. It is current_user, and can be nothing else.';
+    'The role that calls a function. Leave it out: it is current_user, and no other value is '
+    'accepted.';
 -- No call of a function needs this right. A role that had it could store values for another role.
 revoke all on type pgq.caller from public;
 
@@ -1072,10 +1099,11 @@ create unlogged table pgq.staged (
 );
 create index staged_token_idx on pgq.staged (token, position);
 comment on table pgq.staged is
-    'Messages for a later publication, put here by INSERT or COPY: pgq.publish_staged publishes '
-    'those of the given tokens, all at once. The rest is deleted after a day.';
+    'Messages for a later publication, added by INSERT or COPY. pgq.publish_staged publishes '
+    'those of the given tokens together. Other rows are deleted after a day.';
 comment on column pgq.staged.token is
-    'Names one attempt of one writer: with a new one for each, a retry makes no duplicates.';
+    'Names one attempt of one writer. Each attempt uses a new token, so a retry makes no '
+    'duplicates.';
 comment on column pgq.staged.position is 'The order within a token.';
 revoke all on table pgq.staged from public;
 
@@ -1089,12 +1117,12 @@ create table pgq.writer (
     constraint writer_pkey primary key (writer)
 ) with (fillfactor = 50);
 comment on table pgq.writer is
-    'The last epoch that each named writer has published: to publish it again does nothing.';
+    'The last epoch that each named writer has published. Publishing it again does nothing.';
 comment on column pgq.writer.size is 'How many messages that epoch had.';
 comment on column pgq.writer.query is
-    'The query whose checkpoint numbers the epochs: another query is refused.';
+    'The query whose checkpoint numbers the epochs. Another query is rejected.';
 comment on column pgq.writer.role is
-    'The role that publishes under the name: no other role may use it, except the owner.';
+    'The role that publishes under the name. Only the owner may use the names of other roles.';
 revoke all on table pgq.writer from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1119,9 +1147,10 @@ comment on column pgq.stream.owner is 'The process that owns the name now; null:
 comment on column pgq.stream.until is
     'The owner loses the name at this time unless it renews it.';
 comment on column pgq.stream.stream_id is
-    'Distinguishes this consumer from an earlier one of the same name, or one elsewhere.';
+    'Distinguishes this consumer from consumers of the same name in another database, or of an '
+    'earlier time.';
 comment on column pgq.stream.query is
-    'The query whose checkpoint numbers the batches: pgq.stream_bind refuses another query.';
+    'The query whose checkpoint numbers the batches. pgq.stream_bind rejects another query.';
 comment on column pgq.stream.committed is
     'The last batch that pgq.commit_batch has finished, in one transaction with its results.';
 revoke all on table pgq.stream from public;
@@ -1139,13 +1168,13 @@ create table pgq.lineage (
 );
 create index lineage_batch_idx on pgq.lineage (queue_id, consumer, batch);
 comment on table pgq.lineage is
-    'The readers of the last batches of each stream, and what was committed with them.';
+    'The readers of recent batches of each stream, and what was committed with them.';
 comment on column pgq.lineage.reader is
     'The execution of an engine that reads the batch, such as query, run and batch of Spark.';
-comment on column pgq.lineage.size is 'How many messages the batch held when it was read.';
+comment on column pgq.lineage.size is 'The number of messages in the batch when it was read.';
 comment on column pgq.lineage.committed_at is
-    'When pgq.commit_batch finished it; null: it was not finished that way.';
-comment on column pgq.lineage.wrote is 'How many rows went where, as the writer reports.';
+    'When pgq.commit_batch finished the batch; null: another call did, or none.';
+comment on column pgq.lineage.wrote is 'How many rows went to each table, as the writer reports.';
 revoke all on table pgq.lineage from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1157,11 +1186,11 @@ create table pgq.archive (
     until timestamptz
 );
 comment on table pgq.archive is
-    'One row while the log is archived: an era that has not been archived is kept for this long '
-    'beyond its retention. No row: eras do not wait for an archive.';
-comment on column pgq.archive.owner is 'The process that archives now; null: none.';
+    'One row while the log is archived. It says how long an era that has not been archived is '
+    'kept beyond its retention. No row: eras do not wait for an archive.';
+comment on column pgq.archive.owner is 'The process that currently archives; null: none.';
 comment on column pgq.archive.until is
-    'The owner loses its place at this time unless it renews it.';
+    'The owner loses the archive at this time, unless it renews its ownership.';
 revoke all on table pgq.archive from public;
 
 -- A copy that failed halfway stays where it is. Only the last attempt can be confirmed, so no
@@ -1172,11 +1201,11 @@ create table pgq.archive_copy (
     attempt int not null default 1,
     constraint archive_copy_pkey primary key (era)
 );
-comment on table pgq.archive_copy is 'The copies of the eras that are still in the log.';
+comment on table pgq.archive_copy is 'Copies of eras that are still in the log.';
 comment on column pgq.archive_copy.copy_id is
     'Distinguishes the copies of this era from those of other databases.';
 comment on column pgq.archive_copy.attempt is
-    'The last attempt to copy the era, which is the only one that can be confirmed.';
+    'The last attempt to copy the era. Only this attempt can be confirmed.';
 revoke all on table pgq.archive_copy from public;
 
 create table pgq.archive_era (
@@ -1192,22 +1221,22 @@ create table pgq.archive_era (
     constraint archive_era_pkey primary key (era)
 );
 comment on table pgq.archive_era is
-    'Every era whose copy was confirmed, and where the copy is. Together with the live log these '
-    'are all messages that were published since the archive began.';
+    'Every era with a confirmed copy, and the path of the copy. Together with the live log, the '
+    'copies have all messages that were published since the archive began.';
 comment on column pgq.archive_era.low is 'The smallest id in the copy; null: it is empty.';
 comment on column pgq.archive_era.high is 'The largest id in the copy.';
 comment on column pgq.archive_era.old is
-    'The ids in the copy that are not larger than all ids of the eras before: only these can be in '
-    'another copy too.';
-comment on column pgq.archive_era.path is 'Where the copy is, as its maker reports.';
+    'The ids in the copy that are not larger than all ids of earlier eras. Only these ids can '
+    'also be in another copy.';
+comment on column pgq.archive_era.path is 'The path of the copy, as its maker reports.';
 revoke all on table pgq.archive_era from public;
 $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/32_outcome.sql
 
--- Failures and other events are counted for good, also when the audit log's era is truncated. Calls
--- append rows and maintain() adds them up: no row is contended. Acknowledgements are not counted
--- here: each of them would have to write one more row.
+-- Counters of failures and other events remain when the audit log's era is truncated. Calls append
+-- rows and maintain() adds them up: no row is contended. Acknowledgements are not counted here,
+-- because each of them would have to write one more row.
 create table pgq.outcome (
     queue_id int not null,
     event    text not null,
@@ -1215,9 +1244,10 @@ create table pgq.outcome (
     size     bigint not null
 );
 comment on table pgq.outcome is
-    'Counters of all events of a queue but acknowledgements; the rows of a queue add up.';
+    'Counters of all events of a queue except acks. The counters of a queue are the sum over its '
+    'rows.';
 comment on column pgq.outcome.event is 'As in pgq.journal, without ack.';
-comment on column pgq.outcome.reason is 'Why they became dead letters; null: they did not.';
+comment on column pgq.outcome.reason is 'Why the messages became dead letters; null: they did not.';
 revoke all on table pgq.outcome from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1234,10 +1264,11 @@ create table pgq.relay (
     constraint relay_circuit_known check (circuit in ('closed', 'open', 'half-open'))
 ) with (fillfactor = 50);
 comment on table pgq.relay is
-    'What relays report of their destinations. The stream of the same name shows if they live.';
+    'What relays report of their destinations. The stream of the same name shows whether the '
+    'relay is alive.';
 comment on column pgq.relay.circuit is
-    'closed: messages flow; open: nothing is sent to the destination for a while; half-open: it is '
-    'being tried.';
+    'closed: messages are sent. open: the relay sends nothing for a while. half-open: the relay '
+    'tries the destination.';
 comment on column pgq.relay.error is 'Why the last send failed; null: it did not.';
 comment on column pgq.relay.changed_at is 'When the circuit changed to this state.';
 revoke all on table pgq.relay from public;
@@ -1245,14 +1276,14 @@ $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/34_mutex.sql
 
--- Locks of pgq's own, by name. Advisory locks would not do: every role can take them, so a role
--- without any right could hold them.
+-- Locks of pgq's own, by name. Advisory locks are unsuitable: every role can take them, so a role
+-- without any right could block pgq.
 create table pgq.mutex (
     what text not null,
     constraint mutex_pkey primary key (what)
 );
 insert into pgq.mutex values ('era'), ('maintain'), ('replay'), ('right');
-comment on table pgq.mutex is 'Names to lock, for work that only one transaction does at a time.';
+comment on table pgq.mutex is 'Names to lock, for work that only one transaction may do at a time.';
 revoke all on table pgq.mutex from public;
 $pgq_script$;
         execute $pgq_script$
@@ -1281,7 +1312,7 @@ comment on column pgq.maintenance.counted_seen is
 comment on column pgq.maintenance.counted_by is
     'The transaction of that count: its own events are not counted yet.';
 comment on column pgq.maintenance.before_id is
-    'The last id, and the pages of the journal''s slots, one count earlier: transactions that '
+    'The last id, and the pages of the audit log''s slots, one count earlier. Transactions that '
     'began since then may have committed after the last count.';
 revoke all on table pgq.maintenance from public;
 $pgq_script$;
@@ -1297,8 +1328,7 @@ create table pgq.lane_choice (
     constraint lane_choice_pkey primary key (queue_id, key)
 );
 comment on table pgq.lane_choice is
-    'Why maintain() has made fields the lane keys of a queue with lane_keys {auto}, or dropped '
-    'them.';
+    'Why maintain() has added or dropped lane keys of a queue with lane_keys {auto}.';
 comment on column pgq.lane_choice.used is 'The field is a lane key; false: it was dropped.';
 revoke all on table pgq.lane_choice from public;
 $pgq_script$;
@@ -1358,9 +1388,10 @@ create table pgq.schedule (
 ) with (fillfactor = 50);
 create index schedule_next_idx on pgq.schedule (next_at);
 comment on table pgq.schedule is
-    'Messages that are published at regular times, by claims and by maintain().';
-comment on column pgq.schedule.cron is 'Five fields: minute, hour, day, month, weekday.';
-comment on column pgq.schedule.every is 'Or: the time between two runs, counted from started_at.';
+    'Messages that claims and maintain() publish at regular times.';
+comment on column pgq.schedule.cron is
+    'Five fields: minute, hour, day, month, weekday. A schedule has either cron or every.';
+comment on column pgq.schedule.every is 'The interval between two runs, counted from started_at.';
 comment on column pgq.schedule.time_zone is 'The zone of cron, and of the days of every.';
 comment on column pgq.schedule.missed is
     'Missed runs: skip them, run one for all of them, or run all.';
@@ -1404,14 +1435,16 @@ create table pgq.queue_limit (
         on delete cascade
 );
 comment on table pgq.queue_limit is
-    'The limits on what may be claimed: a row for each queue that has limits.';
-comment on column pgq.queue_limit.max_leased is 'The most messages that are leased at a time.';
-comment on column pgq.queue_limit.rate is 'The most messages per interval, such as 100/min.';
+    'The limits on what may be claimed: one row for each queue with limits.';
+comment on column pgq.queue_limit.max_leased is
+    'The largest number of messages that may be leased at a time.';
+comment on column pgq.queue_limit.rate is
+    'The largest number of messages per interval, such as 100/min.';
 comment on column pgq.queue_limit.burst is
     'How many messages may be claimed at once after a pause.';
-comment on column pgq.queue_limit.lane_max_leased is 'As max_leased, for each lane.';
-comment on column pgq.queue_limit.lane_rate is 'As rate, for each lane.';
-comment on column pgq.queue_limit.lane_burst is 'As burst, for each lane.';
+comment on column pgq.queue_limit.lane_max_leased is 'Like max_leased, for each lane.';
+comment on column pgq.queue_limit.lane_rate is 'Like rate, for each lane.';
+comment on column pgq.queue_limit.lane_burst is 'Like burst, for each lane.';
 comment on column pgq.queue_limit.fair is 'Claims take turns over the lanes.';
 comment on column pgq.queue_limit.step is 'Seconds per message, from the rate.';
 comment on column pgq.queue_limit.lane_step is 'Seconds per message of a lane.';
@@ -1427,11 +1460,11 @@ create table pgq.flow (
     constraint flow_pkey primary key (queue_id, lane, full_at)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 comment on table pgq.flow is
-    'The token buckets of limited queues and of their lanes, and the rows that their claims lock.';
+    'The token buckets of limited queues and of their lanes, and rows that claims lock.';
 comment on column pgq.flow.lane is
-    '16 to 31: the shards of the whole queue; else the hash of a lane''s label.';
+    '16 to 31: the shards of the whole queue. Other values: the hash of a lane''s label.';
 comment on column pgq.flow.full_at is
-    'When the bucket is full again; 1970: the row that claims lock.';
+    'When the bucket is full again; 1970: a row that claims lock.';
 revoke all on table pgq.flow from public;
 
 -- The first row of a lane.
@@ -1461,8 +1494,8 @@ $pgq_script$;
         execute $pgq_script$
 -- sql/10_schema/37_traffic.sql
 
--- Publishing and acknowledging write nothing here: maintain() counts what they leave in the log, in
--- the journal and in binding_hit.
+-- Publishing and acknowledging write nothing here: maintain() counts rows of the log, the audit log
+-- and binding_hit.
 create table pgq.traffic (
     queue_id int not null,
     minute   timestamptz not null,
@@ -1530,7 +1563,7 @@ $pgq_script$;
 -- sql/10_schema/99_dump.sql
 
 -- pg_dump saves all state, but no caches (routes, compiled filters, anchors).
--- Not the rights of dropped roles: elsewhere their oids may be those of other roles.
+-- Without the rights of dropped roles: in another cluster their oids may be those of other roles.
 $pgq_script$;
     end if;
     if v_extension then
@@ -1675,8 +1708,8 @@ language sql immutable strict parallel safe security definer
 set search_path = pg_catalog, pg_temp
 return topic operator(pg_catalog.~) pgq._topic_regex(pattern);
 comment on function pgq.matches_topic(text, text) is
-    'Whether the topic matches the pattern: * is exactly one word, # is zero or more words,
-words are separated by dots, case matters. An impossible pattern is refused with QU004.';
+    'Whether the topic matches the pattern. * is exactly one word, # is zero or more words, words '
+    'are separated by dots, and case matters. QU004 if no topic can match the pattern.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/04_filter_parse_texts.sql
@@ -1762,10 +1795,11 @@ return pattern operator(pg_catalog.~) E'^\\^[^|*+]*$'
 comment on function pgq._filter_is_anchored(text) is
     'Whether a regular expression matches at the start of a text only, and has bounds.';
 
--- How many characters of a regular expression may be one of several, with the copies that bounds
--- make. Each of them can double the states that PostgreSQL builds for a text. That is not so if the
--- match begins at the start of the text, or if there is one class and no other character is in it.
--- Behind plain text that cannot overlap itself fewer matches are under way at once.
+-- How many characters of a regular expression are classes, with the copies that bounds make. Each
+-- class can double the states that PostgreSQL builds for a text. Exceptions: the match begins at
+-- the start of the text, or there is only one class and it contains no other character of the
+-- expression. After plain text that cannot overlap itself, fewer partial matches are possible at a
+-- time.
 create or replace function pgq._filter_wide(pattern text)
 returns int
 language plpgsql immutable strict parallel safe
@@ -1808,7 +1842,7 @@ begin
 end
 $$;
 comment on function pgq._filter_wide(text) is
-    'How many characters of a regular expression may be one of several.';
+    'How many characters of a regular expression are classes.';
 
 -- Refuses a regular expression that PostgreSQL would take long to compile or to run.
 create or replace function pgq._filter_check_regex(pattern text, at text)
@@ -1885,9 +1919,9 @@ comment on function pgq._filter_head_groups(text[]) is
 
 -- The current item (@), a string, matches one of these patterns, which are sorted by the plain text
 -- that they begin with. Patterns with similar beginnings share one regular expression, and
--- comparisons select the one to try: the time for a regular expression grows with its length, even
--- where the first character decides. Of patterns that ignore case the heads are first letters: each
--- comparison is made with both cases.
+-- comparisons select the one to try, because the time for a regular expression grows with its
+-- length. For patterns that ignore case, each comparison is made with both cases of the first
+-- letter.
 create or replace function pgq._filter_headed(heads text[], regexes text[], ignoring boolean)
 returns text
 language plpgsql immutable strict parallel safe
@@ -2020,7 +2054,7 @@ begin
 end
 $$;
 comment on function pgq._filter_policy_head(jsonb, int) is
-    'The key that all fields of a policy lie below, if there is one.';
+    'The key above all fields of a policy, if there is one.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/14_filter_cidr_group.sql
@@ -2188,7 +2222,7 @@ begin
 end
 $$;
 comment on function pgq._filter_pattern(text, text) is
-    'The regular expression that a text operator of the filter language stands for.';
+    'The regular expression of a text operator of the filter language.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/17_filter_is_regex.sql
@@ -2519,9 +2553,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/28_filter_patterns.sql
 
--- The tests of a list that need a regular expression, those that ignore case or the others: their
--- length, the plain text that they begin with, at how many places they search, and how many of
--- their characters may be one of several.
+-- The tests of a list that need a regular expression: those that ignore case, or the others.
+-- Returns their length, the plain text that they begin with, at how many places they search, and
+-- how many of their characters are classes.
 create or replace function pgq._filter_regexes(
     tests jsonb[], ignoring boolean, out length int, out head text, out steps int, out ones int)
 returns setof record
@@ -2561,12 +2595,12 @@ comment on function pgq._filter_regexes(jsonb[], boolean) is
 
 -- How many nodes the regular expressions of one list count as: those that ignore case, or the
 -- others. Measured: a node is about 0.16 us, one equality. A regular expression of s characters
--- takes 1 us + s * 0.0065 us, more if it is long, and 0.06 us + s * 0.0006 us for each new
--- state. An anchored pattern makes at most as many states as it has characters.
+-- takes 1 us + s * 0.0065 us, more if it is long, and 0.06 us + s * 0.0006 us for each new state.
+-- An anchored pattern makes at most as many states as it has characters.
 --
--- Patterns search that can begin anywhere, or continue anywhere after their plain beginning.
--- PostgreSQL follows all of them at once, except those whose beginnings exclude each other. So the
--- largest sum counts of patterns whose beginnings one text can have.
+-- A pattern searches if it can begin anywhere, or continue anywhere after its plain beginning.
+-- PostgreSQL follows all such patterns at once, except those whose beginnings exclude each other.
+-- So only patterns whose beginnings one text can have are added up, and the largest sum counts.
 create or replace function pgq._filter_regex_nodes(tests jsonb[], ignoring boolean)
 returns int
 language plpgsql immutable strict parallel safe
@@ -3989,7 +4023,8 @@ begin
 end
 $$;
 comment on function pgq._filter_policy(jsonb, text, int) is
-    'Turns the lists of a filter into a tree in which one element of an array meets all of them.';
+    'Turns the lists of a filter into a tree in which one element of an array satisfies all of '
+    'them.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/56_filter_spellings.sql
@@ -4401,7 +4436,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/64_filter_bounds.sql
 
--- Of conditions that all hold, joins those that bound one field from both sides: $gte and $lt are
+-- Joins conditions (of a conjunction) that bound one field from both sides: $gte and $lt are
 -- separate tests. If the field has several values, each bound may hold for another value.
 create or replace function pgq._filter_bounds(choices jsonb)
 returns jsonb
@@ -4440,10 +4475,10 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/65_filter_anchors.sql
 
--- Conditions that every message must meet to match a tree, each of which can be looked up. A choice
--- is a list of {"in", "path", "kind", "value"}, of which a message meets at least one. The result
--- is a list of choices, of which one is enough; [] if there is none. scope and prefix are those of
--- the element that an item stands for.
+-- Conditions that a message must satisfy to match a tree, and that can be looked up. A choice is a
+-- list of {"in", "path", "kind", "value"}; a match satisfies at least one of them. The result is a
+-- list of choices, of which one is enough; [] if there is none. scope and prefix are those of the
+-- element that an item stands for.
 create or replace function pgq._filter_anchors(
     tree jsonb, scope text default null, prefix jsonb default '[]')
 returns jsonb
@@ -4538,7 +4573,7 @@ begin
 end
 $$;
 comment on function pgq._filter_anchors(jsonb, text, jsonb) is
-    'Conditions by which a syntax tree can be found: choices of alternatives.';
+    'Conditions by which publishing can find a syntax tree: choices of alternatives.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/70_matches.sql
@@ -4564,8 +4599,8 @@ end
 $$;
 comment on function pgq.matches(jsonb, jsonb, jsonb, text, int, text, text, text, text, text, int,
     timestamptz, timestamptz, bigint) is
-    'Whether a message with these headers, payload and fields matches the filter. A missing
-published_at means now. An invalid filter is refused with QU004.';
+    'Whether a message with these headers, payload and fields matches the filter. A missing '
+    'published_at means now. QU004 if the filter is invalid.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/71_compile_filter.sql
@@ -4588,9 +4623,9 @@ begin
 end
 $$;
 comment on function pgq.compile_filter(jsonb) is
-    'Shows a filter in compiled form: scope (what it reads: headers, payload, content for both,
-message if also other fields), path (the jsonpath that runs), tree (its normal form), operands.
-QU004 if the filter is invalid.';
+    'Shows the compiled form of a filter. scope: what it reads (headers, payload, content for '
+    'both, message if also other fields). path: the jsonpath that runs. tree: the normal form. '
+    'operands: its values. QU004 if the filter is invalid.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/72_filter_header.sql
@@ -4840,7 +4875,7 @@ begin
 end
 $$;
 comment on function pgq._lease_token(timestamptz) is
-    'A token that no lease has, for a lease that lasts until then.';
+    'A new token, for a lease that lasts until the given time.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/21_id/lose_lease.sql
@@ -4922,12 +4957,12 @@ comment on function pgq._rank_is_back(bigint) is 'Whether the rank is one of a r
 create or replace function pgq._rank_first() returns bigint
 language sql immutable parallel safe
 return -9223372036854775808;
-comment on function pgq._rank_first() is 'A rank before all others.';
+comment on function pgq._rank_first() is 'A rank that sorts before all others.';
 
 create or replace function pgq._rank_last() returns bigint
 language sql immutable parallel safe
 return 9223372036854775807;
-comment on function pgq._rank_last() is 'A rank behind all others.';
+comment on function pgq._rank_last() is 'A rank that sorts after all others.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/21_id/set_of.sql
@@ -4967,7 +5002,7 @@ begin
     return v_size::int;
 end
 $$;
-comment on function pgq._set_size(int8multirange) is 'How many ids a set holds.';
+comment on function pgq._set_size(int8multirange) is 'The number of ids in a set.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/21_id/slice_ranges.sql
@@ -4992,18 +5027,15 @@ $pgq_script$;
 
 -- The ranges of the log in which to read the messages of a set. Each range is one search in an
 -- index, which costs as much as reading about ten messages. So a set with small gaps is read as one
--- range. This range then also holds ids of others: among is the set, and null for other ranges.
--- The planner inlines it, and because of OFFSET computes it once for a range and not for each
--- message.
+-- range, and gaps says that this range also holds ids of others. The planner inlines it, and
+-- because of OFFSET computes it once for a range and not for each message.
 create or replace function pgq._spans(
-    ids int8multirange, size int, out first bigint, out behind bigint, out among int8multirange
+    ids int8multirange, size int, out first bigint, out behind bigint, out gaps boolean
 ) returns setof record
 language sql immutable parallel safe
 begin atomic
     select lower(s.ids), upper(s.ids),
-           case when upper(_spans.ids) - lower(_spans.ids)
-                     between _spans.size + 1 and 4::bigint * _spans.size
-           then _spans.ids end
+           upper(_spans.ids) - lower(_spans.ids) between _spans.size + 1 and 4::bigint * _spans.size
     from unnest(
         case when upper(_spans.ids) - lower(_spans.ids) <= 4::bigint * _spans.size
         then int8multirange(range_merge(_spans.ids)) else _spans.ids end) s (ids)
@@ -5214,7 +5246,7 @@ return case when extract(year from span) >= 0 and extract(month from span) >= 0
        then least(greatest(span, interval '0'), make_interval(years => years))
        else make_interval(years => years) end;
 comment on function pgq._bounded(interval, int) is
-    'A time span that can be added to any date, of at most the given years.';
+    'A duration of at most the given years, which can be added to any date.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/flush.sql
@@ -5419,13 +5451,14 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/span_of_lease.sql
 
--- How long a lease lasts. A stored duration of zero counts as otherwise; the rest as in _bounded.
+-- The duration of a lease. If the stored duration is zero, the argument otherwise counts; bounds
+-- are those of _bounded.
 create or replace function pgq._lease_span(span interval, otherwise interval default '30 s')
 returns interval
 language sql immutable parallel safe
 return coalesce(nullif(pgq._bounded(span, pgq._limit('policy_years')), interval '0'), otherwise);
 comment on function pgq._lease_span(interval, interval) is
-    'How long a lease lasts, whatever is stored.';
+    'The duration of a lease, within its bounds.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/try_lock.sql
@@ -5486,7 +5519,7 @@ begin
 end
 $$;
 comment on function pgq._anchor_rows(int, text, jsonb) is
-    'The rows of pgq.anchor that stand for one choice of conditions.';
+    'The rows of pgq.anchor for one choice of conditions.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/area.sql
@@ -5610,7 +5643,7 @@ begin
 end
 $$;
 comment on function pgq._is_received(int[], pgq.message) is
-    'Whether one of these queues receives such a message.';
+    'Whether one of these queues receives a message with these properties.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/keep_filter.sql
@@ -5626,8 +5659,8 @@ begin
     if v_filter.filter_id is not null then
         return v_filter;
     end if;
-    -- Two sessions may store the same filter at once: both rows are right, and neither waits. Each
-    -- queue has a limit of its own, so that none can fill the cache of the others.
+    -- Two sessions may store the same filter at once: both rows are correct, and neither session
+    -- waits. Each queue has its own limit, so that no queue can fill the cache of others.
     if (select count(*) < pgq._limit('filters') from pgq.filter f
         where f.queue_id = queue.queue_id)
     then
@@ -5642,14 +5675,14 @@ begin
 end
 $$;
 comment on function pgq._keep_filter(pgq.queue, jsonb) is
-    'A filter in compiled form, kept for the next time.';
+    'Compiles a filter and stores it for later claims.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/lane_hash.sql
 
--- The hash of a value of a hashed lane key. Null and missing ([]) count as one value. What is not a
--- scalar ({}) has the hash 0, where every filter looks. The value occurs once, so that the planner
--- can inline the function: a call takes 2 us.
+-- The hash of a value of a hashed lane key. Null and missing ([]) count as one value. A value that
+-- is not a scalar ({}) has the hash 0, which every filter scans. The parameter occurs once in the
+-- body, so that the planner can inline the function: a call takes 2 us.
 create or replace function pgq._lane_hash(value jsonb) returns int
 language sql immutable parallel safe
 return coalesce(nullif(
@@ -5693,8 +5726,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/25_filter_cache/set_anchors.sql
 
--- Makes the anchors of a binding, on the values that the fewest other filters have as anchors: a
--- value that all filters test for would find all of them.
+-- Makes the anchors of a binding. It prefers values that the fewest other filters have as anchors:
+-- a value that all filters test would find all of them.
 create or replace function pgq._set_anchors(binding pgq.binding) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -5944,7 +5977,7 @@ begin
     return v_document;
 end
 $$;
-comment on function pgq._lane_document(text[], jsonb) is 'A label as a message.';
+comment on function pgq._lane_document(text[], jsonb) is 'A label in the form of a message.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/26_lane/lane_field.sql
@@ -6164,7 +6197,7 @@ end
 $$;
 comment on function pgq._add_range(
     int, int, int, boolean, int, timestamptz, jsonb, boolean, bigint, bigint, int, boolean, int) is
-    'Makes ready rows from a range of ids that share everything else.';
+    'Makes ready rows from a range of ids with equal properties.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/add_ready.sql
@@ -6202,7 +6235,7 @@ end
 $$;
 comment on function pgq._add_ready(
     int, int, int, boolean, int, timestamptz, jsonb, boolean, bigint[], int, boolean, int) is
-    'Makes ready rows from sorted ids that share everything else.';
+    'Makes ready rows from sorted ids with equal properties.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/enqueue.sql
@@ -6293,7 +6326,7 @@ begin
         ) h);
 end
 $$;
-comment on function pgq._held_by(int) is 'The messages that a queue holds, in whatever state.';
+comment on function pgq._held_by(int) is 'The messages that a queue holds, in any state.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/record.sql
@@ -6316,7 +6349,7 @@ begin
 end
 $$;
 comment on function pgq._record(int, text, int, int8multirange, text) is
-    'Records what was done to messages of a queue by a caller without a lease.';
+    'Records an operation on messages of a queue by a caller without a lease.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/28_ready/take_all_ready.sql
@@ -6488,12 +6521,12 @@ create or replace function pgq._shards(limits pgq.queue_limit) returns int
 language sql immutable parallel safe
 return least(16, limits.max_leased, case when limits.step is not null then
     greatest(1, pgq._burst(limits.rate, limits.burst) / 10) end);
-comment on function pgq._shards(pgq.queue_limit) is 'Into how many shards limits are cut.';
+comment on function pgq._shards(pgq.queue_limit) is 'The number of shards of a limit.';
 
 create or replace function pgq._shard_lane(shard int) returns bigint
 language sql immutable parallel safe
 return 16 + shard;
-comment on function pgq._shard_lane(int) is 'The lane of pgq.flow that stands for a shard.';
+comment on function pgq._shard_lane(int) is 'The column lane of pgq.flow for a shard.';
 
 create or replace function pgq._shard_permits(limits pgq.queue_limit, shards int, shard int)
 returns int8multirange
@@ -6552,8 +6585,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/advance_group.sql
 
--- Makes the next message in line the head, after a head that is done, and returns it for the caller
--- to admit; null if there is none. held: another transaction has the group, and nothing was done.
+-- Makes the next message of the group backlog the head, after the old head has ended. Returns it
+-- for the caller to admit; null if there is none. held: another transaction holds the group, and
+-- nothing was changed.
 create or replace function pgq._advance_group(
     queue_id int, group_key text, message_id bigint,
     out held boolean, out next_id bigint, out failures jsonb, out due_at timestamptz)
@@ -6593,12 +6627,12 @@ begin
 end
 $$;
 comment on function pgq._advance_group(int, text, bigint) is
-    'Makes the next message in line the head of its group.';
+    'Makes the next message of a group''s backlog the head of the group.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/advance_groups.sql
 
--- The heads with these ids are done: the next messages in line become heads.
+-- The heads with these ids have ended: the next messages of their groups become heads.
 create or replace function pgq._advance_groups(
     queue pgq.queue, ids int8multirange, now timestamptz
 ) returns void
@@ -6617,8 +6651,8 @@ begin
         where m.group_key is not null order by m.group_key, m.id
     loop
         v_count := v_count + 1;
-        -- A publisher may hold the group and be about to add to the line. An ack does not wait for
-        -- it: it stores a deferred advance, for a claim after the publisher's commit.
+        -- A publisher may hold the group and be about to add to its backlog. An ack does not wait
+        -- for it: it stores a deferred advance, for a claim after the publisher's commit.
         v_next := pgq._advance_group(queue.queue_id, v_message.group_key, v_message.id);
         if v_next.held then
             insert into pgq.group_stall (queue_id, group_key, message_id)
@@ -6639,7 +6673,7 @@ begin
 end
 $$;
 comment on function pgq._advance_groups(pgq.queue, int8multirange, timestamptz) is
-    'Makes the next message of each group its head, after one that is done.';
+    'Makes the next message of each group its head, after the old head has ended.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/advance_lease.sql
@@ -6741,8 +6775,9 @@ begin
               and (m.topic = binding.pattern and binding.regex is null or m.topic ~ binding.regex)
               and pgq._matches(binding.path, binding.scope, m, 1, v_now)
               and not v_held @> m.id
-              -- Nor messages that it has finished by another binding. If acks are not recorded, a
-              -- message counts as finished if a binding of the time of its publication matches it.
+              -- Messages that it has finished by another binding are not added either. If acks are
+              -- not recorded, a message counts as finished if a binding that existed at its
+              -- publication matches it.
               and not (coalesce(v_done @> m.id, true) and exists (
                   select from pgq.binding b
                   where b.queue_id = queue.queue_id and b.binding_id <> binding.binding_id
@@ -6856,8 +6891,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/join_groups.sql
 
--- Puts messages into their ordering groups, in order: the first of a group that has no head
--- becomes its head and is returned, the others wait in line.
+-- Puts messages into their ordering groups, in order. If a group has no head, its first message
+-- becomes the head and is returned. The others wait in the group backlog.
 create or replace function pgq._join_groups(
     queue_id int, ids bigint[], failures jsonb, due_at timestamptz default null)
 returns bigint[]
@@ -6897,7 +6932,7 @@ $pgq_script$;
 -- sql/29_group/rejoin_groups.sql
 
 -- Puts messages that return to a queue into their ordering groups: as the head if the group has no
--- other head by now, else in line. Deletes deferred advances from these messages.
+-- other head now, otherwise into the group backlog. Deletes deferred advances from these messages.
 create or replace function pgq._rejoin_groups(
     queue pgq.queue, ids bigint[], failures jsonb, due_at timestamptz, now timestamptz
 ) returns void
@@ -6918,11 +6953,11 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/return_runs.sql
 
--- Gives back messages of a lease that holds runs of groups: they failed, or were released. Later
--- messages of the same groups leave the lease too and wait in line again; no attempt is counted for
--- them. A message that is given back and is not the head of its group waits in line as well. The
+-- Returns failed or released messages of a lease that holds runs of groups. Later messages of the
+-- same groups also leave the lease and return to the group backlog; no attempt is counted for them.
+-- A failed or released message that is not the head of its group returns to the backlog, too. The
 -- first messages of each group, at most "most", keep their failures, so that each is delivered
--- alone. Returns the heads that are left: the caller decides what becomes of them.
+-- alone. Returns the remaining heads, which the caller retries or buries.
 create or replace function pgq._return_runs(
     ended pgq.lease, failures jsonb, delay interval, now timestamptz, most int default 2147483647
 ) returns pgq.lease
@@ -6978,7 +7013,7 @@ begin
 end
 $$;
 comment on function pgq._return_runs(pgq.lease, jsonb, interval, timestamptz, int) is
-    'Puts messages of groups behind failed or released ones back into the line.';
+    'Returns messages after failed or released ones to the backlogs of their groups.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/addressed_to.sql
@@ -6998,9 +7033,8 @@ begin
 end
 $$;
 comment on function pgq.addressed_to(text) is
-    'A filter document for messages that are addressed to the recipient, or to nobody in '
-    'particular '
-    '(broadcast). Null selects everything.';
+    'A filter for messages that are addressed to the recipient, or to no recipient (broadcast). '
+    'Null selects everything.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/alter_queue.sql
@@ -7070,8 +7104,8 @@ begin
     end if;
     v_queue.limited := v_limits.queue_id is not null;
 
-    -- Ready rows keep the lanes they have. A lane of other keys can hold any message from now on,
-    -- and claims scan rows without a lane until none is left: no message is touched here, however
+    -- Ready rows keep their lanes. From now on a lane of other keys can contain any message, and
+    -- claims scan rows without a lane until none is left. So this call changes no message, however
     -- many there are, and a publisher that still uses the old keys does no harm.
     if v_before.lane_keys is distinct from v_queue.lane_keys then
         v_queue.lanes_full := false;
@@ -7104,10 +7138,10 @@ $$;
 comment on function pgq.alter_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
     text, text, boolean, int, text, int, int, text, int, boolean, interval, text, pgq.caller) is
-    'Changes the given parts of a queue''s policy; null keeps a part, lane_keys => ''{}'' removes '
-    'the lanes, ''{auto}'' lets maintain() choose them, 0 or an empty rate removes a limit. Works '
-    'on a queue with messages and consumers: the call touches no message, maintain() sorts them '
-    'into lanes, and a limit counts what is claimed from then on.';
+    'Changes the given options of a queue. Null keeps an option. lane_keys => ''{}'' removes the '
+    'lanes, and ''{auto}'' lets maintain() choose them. 0 or an empty rate removes a limit. Works '
+    'on a queue with messages and consumers, and changes no message: maintain() sorts messages '
+    'into new lanes. A new limit counts messages that are claimed from now on.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/alter_subscription.sql
@@ -7144,8 +7178,8 @@ begin
 end
 $$;
 comment on function pgq.alter_subscription(text, text, jsonb, pgq.caller) is
-    'Gives a subscription another filter, null for none. The next publish uses it; messages that '
-    'the queue has received stay in it.';
+    'Gives a subscription another filter; null removes the filter. The next publish uses it. '
+    'Messages that the queue has received stay.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/change_right.sql
@@ -7261,7 +7295,7 @@ begin
     raise exception '%', v_problem using errcode = 'invalid_parameter_value', hint = v_hint;
 end
 $$;
-comment on function pgq._check_lane_keys(text[]) is 'Raises 22023 unless these are lane keys.';
+comment on function pgq._check_lane_keys(text[]) is 'Raises 22023 unless the lane keys are valid.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/check_policy.sql
@@ -7346,7 +7380,7 @@ begin
     raise exception '%', v_problem using errcode = 'invalid_parameter_value', hint = v_hint;
 end
 $$;
-comment on function pgq._check_policy(pgq.queue) is 'Raises 22023 unless the policy makes sense.';
+comment on function pgq._check_policy(pgq.queue) is 'Raises 22023 unless the policy is valid.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/close_types.sql
@@ -7489,10 +7523,11 @@ $$;
 comment on function pgq.create_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
     text, text, boolean, int, text, int, int, text, int, boolean, interval, text) is
-    'Creates a queue that receives the topic of its name. Returns false if it exists with the same '
-    'policy; raises QU002 if it exists with another. Limits: at most max_leased messages leased at '
-    'a time; rate, such as 100/min, with a burst (a tenth of it unless given); lane_max_leased and '
-    'lane_rate for each lane; fair lets the lanes take turns.';
+    'Creates a queue that receives the topic of its name. Returns false if the queue exists with '
+    'the same options. QU002 if it exists with other options. Limits: max_leased is the largest '
+    'number of messages leased at a time. rate, such as 100/min, limits claims; burst is the size '
+    'of its token bucket (by default a tenth of the rate). lane_max_leased, lane_rate and '
+    'lane_burst limit each lane. With fair, claims take turns over the lanes.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/drop_queue.sql
@@ -7539,8 +7574,8 @@ begin
 end
 $$;
 comment on function pgq.drop_queue(text, boolean, pgq.caller) is
-    'Drops a queue. A queue that still holds messages or dead letters is dropped only by force, '
-    'together with them. False if another session has dropped it meanwhile.';
+    'Drops a queue. If it has messages or dead letters, force => true is needed, and they are '
+    'deleted. Returns false if another session has dropped it meanwhile.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/entity_filter.sql
@@ -7575,10 +7610,10 @@ begin
 end
 $$;
 comment on function pgq.entity_filter(text[], text[], boolean, text[], text[]) is
-    'A filter document from lists of senders and recipients; each type is exact (default) or '
-    'regex. A match has a sender of the list and, if given, a recipient of the list, or (with '
-    'broadcast_filter) no recipient. '
-    'Null: no condition. broadcast_filter => false leaves out messages without a recipient.';
+    'A filter from lists of senders and recipients. Each type is exact (default) or regex. A '
+    'match has a sender of the list and, if recipients are given, a recipient of the list or '
+    '(with broadcast_filter) no recipient. Null: no condition. broadcast_filter => false excludes '
+    'messages without a recipient.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/entity_test.sql
@@ -7708,10 +7743,10 @@ begin
 end
 $$;
 comment on function pgq.grant_queue(text, name, text) is
-    'Gives a role and its members a right to a queue. publish: to publish to every topic that the '
-    'queue receives. consume: to claim from it and to inspect it. admin: both, and to alter, '
-    'pause, subscribe, replay, discard and drop it. The role also gets the privileges that it '
-    'needs to call the functions of that right. False if it has the right already.';
+    'Gives a role and its members a right to a queue. publish: publish to every topic that the '
+    'queue receives. consume: claim from the queue and inspect it. admin: both, and alter, pause, '
+    'subscribe, replay, discard and drop. The role also gets the privileges to call the functions '
+    'of that right. Returns false if it has the right already.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/lane_keys.sql
@@ -7742,8 +7777,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/limits.sql
 
--- The limits of a queue: those given, else those that it has; 0 and '' stand for no limit. Null if
--- none is left; 22023 if they make no sense.
+-- The limits of a queue: the given ones, otherwise those that it has. 0 and '' remove a limit. Null
+-- if no limit is left; 22023 if they are invalid.
 create or replace function pgq._limits(
     queue pgq.queue, max_leased int, rate text, burst int, lane_max_leased int, lane_rate text,
     lane_burst int, fair boolean
@@ -7855,8 +7890,8 @@ begin
 end
 $$;
 comment on function pgq.pause(text, pgq.caller) is
-    'Stops delivery: claims return nothing until resume. Publishing and acknowledging go on. '
-    'False if the queue was paused already.';
+    'Stops delivery: claims return nothing until resume. Publishing and acknowledging continue. '
+    'Returns false if the queue was paused already.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/rate_step.sql
@@ -7894,8 +7929,8 @@ $pgq_script$;
 -- sql/30_queue/require_pattern.sql
 
 -- Raises 42501 unless the caller, who is not the owner, administers a queue that receives every
--- message of the pattern: a subscription must not give a role anything that it could not have
--- before, neither messages to read nor topics to publish to.
+-- message of the pattern. A subscription must not extend the rights of a role: neither to messages
+-- to read nor to topics to publish to.
 create or replace function pgq._require_pattern(caller name, pattern text, regex text)
 returns void
 language plpgsql stable
@@ -7918,7 +7953,7 @@ begin
 end
 $$;
 comment on function pgq._require_pattern(name, text, text) is
-    'Raises 42501 unless the caller administers a queue that receives what the pattern matches.';
+    'Raises 42501 unless the caller administers a queue that receives all topics of the pattern.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/rerouted.sql
@@ -7958,7 +7993,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/resume.sql
 
--- Delivery goes on; false if the queue was not paused.
+-- Resumes delivery; false if the queue was not paused.
 create or replace function pgq.resume(
     queue text, caller pgq.caller default current_user
 ) returns boolean
@@ -7977,7 +8012,7 @@ begin
 end
 $$;
 comment on function pgq.resume(text, pgq.caller) is
-    'Lets a paused queue deliver again. False if it was not paused.';
+    'Lets a paused queue deliver again. Returns false if it was not paused.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/revoke_queue.sql
@@ -7992,9 +8027,9 @@ begin
 end
 $$;
 comment on function pgq.revoke_queue(text, name, text) is
-    'Takes a right to a queue away from a role, and the privileges that it no longer needs. The '
-    'role keeps what it has by another right or as a member of another role. False if it does not '
-    'have the right.';
+    'Takes a right to a queue away from a role, and the privileges that the role no longer needs. '
+    'Other rights stay, also those as a member of another role. Returns false if the role does '
+    'not have the right.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/set_access.sql
@@ -8188,11 +8223,12 @@ begin
 end
 $$;
 comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.caller) is
-    'Lets a queue (created if it is new) receive the topics that match the pattern: '
-    'words separated by dots, * is one word, # is any number of words. A filter is evaluated once, '
-    'when a message is published. Starts with the next message, or with those that the log has '
-    'since a time or a message id. Publishing waits while these are added; for other roles than '
-    'the owner the next pgq.maintain() adds them. False if the subscription exists already.';
+    'Subscribes a queue to the topics that match the pattern, and creates the queue if it is new. '
+    'Words are separated by dots, * is one word, # is any number of words. The filter is '
+    'evaluated once, when a message is published. The subscription starts with the next message. '
+    'With since or since_id it starts with older messages of the log, from a time or a message id '
+    'on. Publishing waits while the owner adds these; for other roles the next pgq.maintain() '
+    'adds them. Returns false if the subscription exists already.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/unsubscribe.sql
@@ -8219,7 +8255,8 @@ begin
 end
 $$;
 comment on function pgq.unsubscribe(text, text, pgq.caller) is
-    'Ends a subscription: messages that the queue has received stay. False if there was none.';
+    'Ends a subscription. Messages that the queue has received stay. Returns false if there was '
+    'none.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/unsubscribe_all.sql
@@ -8319,7 +8356,7 @@ begin
 end
 $$;
 comment on function pgq._begin_publish() is
-    'Assigns a transaction id before anything is looked up.';
+    'Assigns a transaction id before routes are read.';
 
 create or replace trigger begin_publish before insert on pgq.message
     for each statement execute function pgq._begin_publish();
@@ -8363,14 +8400,14 @@ begin
 end
 $$;
 comment on function pgq._check_ids(bigint, bigint, smallint[]) is
-    'Refuses ids and slots that an INSERT has chosen itself, unless they are valid.';
+    'Rejects ids and slots that an INSERT gives, unless they are valid.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/copy_late.sql
 
--- Moves messages into the current era that a slow INSERT has put into an era that is closed by now:
--- it read the era number before it computed the payloads. The archive may already have its copy of
--- that era: finished messages would be truncated without being archived.
+-- Moves messages into the current era that a slow INSERT has put into an era that is closed now: it
+-- read the era number before it computed the payloads. The archive may already have copied that
+-- era, so finished messages would be truncated without being archived.
 create or replace function pgq._copy_late(ids bigint[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -8556,7 +8593,7 @@ end
 $$;
 comment on function pgq._deliver_direct(
     pgq.queue, bigint[], jsonb[], jsonb[], text, int, text, text, text, text) is
-    'Delivers messages that need nothing special to a queue with lanes.';
+    'Delivers messages without special properties to a queue with lanes.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/discard_staged.sql
@@ -8611,7 +8648,7 @@ exception
 end
 $$;
 comment on function pgq._empty_staged(uuid[]) is
-    'Truncates the staging table, if it holds nothing but these tokens.';
+    'Truncates the staging table if all its rows have these tokens.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/find_bindings.sql
@@ -8646,7 +8683,7 @@ begin
 end
 $$;
 comment on function pgq._find_bindings(pgq.route, bigint[], timestamptz) is
-    'Which messages match which of the bindings that are found by their anchors.';
+    'Matches messages with the bindings that are found by anchors.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/index_route.sql
@@ -8724,7 +8761,7 @@ create or replace function pgq._is_plain(headers jsonb) returns boolean
 language sql immutable parallel safe
 return headers is null or jsonb_typeof(headers) = 'object' and not headers ? 'route'
     and not headers @? '$.*.type() ? (@ == "array" || @ == "object")';
-comment on function pgq._is_plain(jsonb) is 'Whether headers need nothing special.';
+comment on function pgq._is_plain(jsonb) is 'Whether headers need no special handling.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/keep_log.sql
@@ -8759,7 +8796,7 @@ begin
                       'pgq.discard ends dead letters.' end;
 end
 $$;
-comment on function pgq._keep_log() is 'Refuses manual changes of the log.';
+comment on function pgq._keep_log() is 'Rejects manual changes of the log.';
 
 -- Only once: to create a trigger again would lock the tables at every upgrade.
 do $$
@@ -8820,7 +8857,7 @@ begin
 end
 $$;
 comment on function pgq._key_holders(text, text[], bigint[]) is
-    'The ids of messages that stay after their dedup keys were settled.';
+    'The ids of messages that remain after deduplication.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/key_owner.sql
@@ -8889,8 +8926,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/places.sql
 
--- The keys by which the anchors of filters are found that a message may match: places and areas of
--- its fields, and the names of headers that only few filters test.
+-- The keys of the anchors whose filters a message may match: places and areas of its fields, and
+-- the names of headers that only few filters test.
 create or replace function pgq._places(
     fields pgq._field[], patterns text[], message pgq.message,
     out places bigint[], out areas box[], out names bigint[])
@@ -8959,7 +8996,7 @@ begin
 end
 $$;
 comment on function pgq._places(pgq._field[], text[], pgq.message) is
-    'The keys by which the anchors of filters are found that a message may match.';
+    'The keys of anchors whose filters a message may match.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish.sql
@@ -9067,11 +9104,11 @@ end
 $$;
 comment on function pgq.publish(
     text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller) is
-    'Publishes one message in the caller''s transaction and returns its id. A queue that has had '
-    'the dedup_key with this topic within its window does not get the message; if no queue gets '
-    'it, nothing is stored and the id is that of the earlier message. A queue with another dedup '
-    'than keep replaces or postpones a waiting message that has the key. An infinite delay stores '
-    'the message and delivers it to nobody.';
+    'Publishes one message in the caller''s transaction and returns its id. If a queue has had '
+    'the dedup_key with this topic within its window, it does not get the message. If no queue '
+    'gets it, nothing is stored, and the id is that of the earlier message. A queue whose option '
+    'dedup is replace or postpone replaces or postpones a waiting message with the key. An '
+    'infinite delay stores the message and never delivers it.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish_batch.sql
@@ -9119,8 +9156,8 @@ $$;
 comment on function pgq.publish_batch(
     text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
     pgq.caller) is
-    'Publishes many messages of one topic in one statement, all or none, and returns their ids in '
-    'the order given.';
+    'Publishes many messages of one topic in one statement, all or none. Returns their ids in the '
+    'given order.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish_direct.sql
@@ -9217,7 +9254,7 @@ end
 $$;
 comment on function pgq._publish_direct(
     pgq.route, bigint[], jsonb[], jsonb[], int, text, text, text, text, text, xid8) is
-    'Publishes messages that need nothing special without the trigger.';
+    'Publishes messages without special properties, without the trigger.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish_json.sql
@@ -9452,12 +9489,12 @@ end
 $$;
 comment on function pgq.publish_staged(
     uuid[], bigint, text, bigint, text, boolean, pgq.caller) is
-    'Publishes the messages that were put into pgq.staged under these tokens, in one transaction, '
-    'token after token in their order. Returns how many. With size it fails unless there are that '
-    'many (55000). With a writer and an epoch it is done once: the epoch that the writer has '
-    'published last publishes nothing and returns 0; an older one is refused (55000), and so is '
-    'one of another query than before, unless it starts again. Other roles than the owner need the '
-    'right to publish to the topics, and have their writers to themselves.';
+    'Publishes the messages that were inserted into pgq.staged with these tokens, in one '
+    'transaction, in the order of the tokens. Returns how many. With size: 55000 unless there are '
+    'exactly that many. With a writer and an epoch, each epoch is published once: a call with the '
+    'writer''s last epoch publishes nothing and returns 0. 55000 for an older epoch, and for '
+    'another query than before unless it starts again. Roles other than the owner need the right '
+    'to publish to the topics, and cannot use the writers of other roles.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/receivers.sql
@@ -9525,7 +9562,7 @@ begin
               hint = 'Insert into pgq.message, or use pgq.publish.';
 end
 $$;
-comment on function pgq._refuse_partition() is 'Refuses an INSERT into a partition of the log.';
+comment on function pgq._refuse_partition() is 'Rejects an INSERT into a partition of the log.';
 
 -- Only once: it locks the partition.
 do $$
@@ -9583,7 +9620,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/replace.sql
 
--- Ends a waiting message that was taken out of its queue, because another has its dedup key.
+-- Ends a waiting message that was taken out of its queue, because another message has its dedup
+-- key.
 create or replace function pgq._replace(
     queue pgq.queue, old pgq._withdrawn, by bigint, now timestamptz
 ) returns void
@@ -9615,7 +9653,7 @@ declare
 begin
     perform pgq._record(queue.queue_id, 'postpone', 0, old.ids + by,
                         format('message %s until %s', lower(old.ids), v_due));
-    -- In the line of a group messages wait for their turn and their time; heads have left the line.
+    -- In a group backlog, messages wait for their turn and their time. Heads have left the backlog.
     select h.group_key into v_group
     from pgq.message m join pgq.group_head h
         on h.queue_id = queue.queue_id and h.group_key = m.group_key
@@ -9683,9 +9721,9 @@ begin
 end
 $$;
 comment on function pgq.reply(bigint, jsonb, jsonb, text, pgq.caller) is
-    'Publishes an answer to the reply_to topic of a message, addressed to its sender, with its '
-    'correlation_id (or its id, if it has none). The role that asked needs the right to publish to '
-    'that topic too (42501). Returns the id of the answer.';
+    'Publishes a reply to the reply_to topic of a message, addressed to its sender, with its '
+    'correlation_id (or its id, if it has none). 42501 unless the role that published the request '
+    'may publish to that topic, too. Returns the id of the reply.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/route.sql
@@ -10049,7 +10087,7 @@ begin
 end
 $$;
 comment on function pgq._suggest(bigint, timestamptz) is
-    'Delivers a message to queues that its header "route" suggests and that accept suggestions.';
+    'Delivers a message to the queues that its header "route" names and that accept suggestions.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/take_staged.sql
@@ -10083,9 +10121,9 @@ begin
 end
 $$;
 comment on function pgq.take_staged(uuid[], bigint) is
-    'Returns the payloads that were put into pgq.staged under these tokens, and deletes them, '
-    'for a caller that writes them into a table in the same transaction. 55000 unless there are '
-    'as many as size.';
+    'Returns the payloads that were inserted into pgq.staged with these tokens, and deletes them. '
+    'The caller writes them into a table in the same transaction. 55000 unless there are as many '
+    'as size.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/take_waiting.sql
@@ -10174,9 +10212,9 @@ begin
 end
 $$;
 comment on function pgq.writer_epoch(text, text, pgq.caller) is
-    'The last epoch that a writer of the caller has published with pgq.publish_staged; null: none. '
-    'With a topic it fails if no queue receives the topic (QU005) or the caller may not publish to '
-    'it (42501).';
+    'The last epoch that a writer of the caller has published with pgq.publish_staged; null: '
+    'none. With a topic: QU005 if no queue receives the topic, 42501 if the caller may not '
+    'publish to it.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/check_every.sql
@@ -10236,7 +10274,7 @@ begin
 end
 $$;
 comment on function pgq._check_schedule(pgq.schedule) is
-    'Raises 22023 unless the schedule makes sense.';
+    'Raises 22023 unless the schedule is valid.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/clock_changes.sql
@@ -10293,7 +10331,7 @@ begin
 end
 $$;
 comment on function pgq._cron_after(pgq._cron, text, timestamptz) is
-    'The next moment that a cron expression chooses.';
+    'The next time of a cron expression.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/cron_field.sql
@@ -10410,7 +10448,7 @@ begin
 end
 $$;
 comment on function pgq._cron_local(pgq._cron, timestamp) is
-    'The next local time that a cron expression chooses.';
+    'The next local time of a cron expression.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/cron_parse.sql
@@ -10509,7 +10547,7 @@ begin
 end
 $$;
 comment on function pgq._every_after(interval, text, timestamptz, timestamptz) is
-    'The next moment that is a whole number of intervals after the start.';
+    'The next time that is a whole number of intervals after the start.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/last_run.sql
@@ -10608,7 +10646,7 @@ begin
 end
 $$;
 comment on function pgq.pause_schedule(text, pgq.caller) is
-    'Stops a schedule until resume_schedule. False if it was paused already.';
+    'Stops a schedule until resume_schedule. Returns false if it was paused already.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/refuse_schedule.sql
@@ -10649,7 +10687,7 @@ begin
 end
 $$;
 comment on function pgq.resume_schedule(text, pgq.caller) is
-    'Resumes a schedule that is paused, from its next run on. False if it was not paused.';
+    'Resumes a paused schedule with its next run. Returns false if it was not paused.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/run_schedule.sql
@@ -10812,12 +10850,13 @@ end
 $$;
 comment on function pgq.schedule(
     text, text, jsonb, text, interval, text, text, jsonb, int, interval, pgq.caller) is
-    'Publishes the message at regular times: cron (minute hour day month weekday, or @daily and '
-    'the like) in the time zone, or at an interval (every) from now on. Claims and maintain() '
-    'publish each due run once. missed says what happens to runs that were not published in time: '
-    'skip them, publish one for all of them, or all. The headers schedule and scheduled_at name '
-    'the run. The same name again changes the schedule; with the same times it continues. Returns '
-    'the next run; null: it is paused. Publishes with the rights of the calling role.';
+    'Publishes the message at regular times: either cron (minute hour day month weekday, or '
+    '@daily and similar) in the time zone, or every interval from now on. Claims and maintain() '
+    'publish each due run once. missed defines what happens to runs that were not published in '
+    'time: skip them, publish one for all of them, or publish all. The headers schedule and '
+    'scheduled_at name the run. A call with an existing name changes the schedule; with the same '
+    'times it continues. Messages are published with the rights of the calling role. Returns the '
+    'next run; null: the schedule is paused.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/schedule_for.sql
@@ -10887,7 +10926,8 @@ begin
 end
 $$;
 comment on function pgq.unschedule(text, pgq.caller) is
-    'Ends a schedule: messages that it has published stay. False if there is none of that name.';
+    'Ends a schedule. Messages that it has published stay. Returns false if there is no schedule '
+    'of that name.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/42_schedule/wake_for.sql
@@ -11172,14 +11212,15 @@ begin
                 * 2 ^ least(ended.attempt - 1, 62))
             * (0.5 + random() / 2));
     end if;
-    -- Dead letters that release their group do not wait in line. Of suspects a tenth returns alone.
+    -- Dead letters that release their group do not return to its backlog. A tenth of the suspects
+    -- returns alone.
     if ended.runs and (v_reason is null or queue.on_dead = 'block') then
         ended := pgq._return_runs(
             ended, v_failures, case when v_reason is null then v_delay end, now,
             case when outcome = 'timeout' then
                 ceil(ended.size::float8 / pgq._limit('suspect_split'))::int else ended.size end);
     end if;
-    -- Messages that wait in line again are not dead letters.
+    -- Messages in a group backlog are not dead letters.
     insert into pgq.outcome (queue_id, event, reason, size)
     select ended.queue_id, outcome, o.reason, o.size
     from (values (v_reason, ended.size), (null, v_size - ended.size)) o (reason, size)
@@ -11220,8 +11261,8 @@ $pgq_script$;
 -- sql/46_upkeep/expire_some.sql
 
 -- Ends a few expired messages of a queue. Returns how many if this may have made others ready: only
--- the end of a group's head does. The first claim of a session leaves many of them to later claims
--- and to maintain(): to plan the statements that end them takes longer than to skip them.
+-- the end of a group's head does that. The first claim of a session leaves most of them to later
+-- claims and to maintain(): planning the statements takes longer than skipping the rows.
 create or replace function pgq._expire_some(queue pgq.queue, first boolean, now timestamptz)
 returns int
 language plpgsql volatile
@@ -11258,7 +11299,7 @@ create or replace function pgq._low_tick(now timestamptz) returns bigint
 language sql stable
 return floor(date_part('epoch', now) * pgq._limit('ticks'))::bigint;
 comment on function pgq._low_tick(timestamptz) is
-    'The tick of a time: upkeep and watermarks are renewed once in a tick.';
+    'The tick of a time. Upkeep runs and watermarks are renewed once per tick.';
 
 create or replace function pgq._low_get(value text, secret text) returns pgq._low
 language sql stable
@@ -11333,7 +11374,7 @@ begin
 end
 $$;
 comment on function pgq._low_is_exact(int, pg_snapshot) is
-    'Whether few rows were made by transactions since the oldest that was running.';
+    'Whether few rows were inserted by transactions since the oldest running one.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/46_upkeep/move_on.sql
@@ -11537,7 +11578,8 @@ begin
 end
 $$;
 comment on function pgq._upkeep(pgq.queue, bigint, timestamptz, timestamptz, int, int) is
-    'Takes back expired leases, makes due messages ready and ends expired ones, a bounded amount.';
+    'Takes back expired leases, makes due messages ready and ends expired messages, a limited '
+    'number per call.';
 
 -- Upkeep by a claim: at most once in a tick, and recorded in the low watermark, which is returned
 -- and has to be stored. Leases that begin from now on have tokens from now on, and rows scheduled
@@ -11597,7 +11639,7 @@ begin
 end
 $$;
 comment on function pgq._upkeep_tick(pgq.queue, pgq._low, timestamptz) is
-    'Upkeep by a claim, at most once in a tick.';
+    'Runs upkeep in a claim, at most once per tick.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/48_era/copy_forward.sql
@@ -11696,7 +11738,7 @@ begin
             from pgq.queue q);
 end
 $$;
-comment on function pgq._log_retention() is 'How long the log keeps messages at least.';
+comment on function pgq._log_retention() is 'The shortest time for which the log keeps messages.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/48_era/rotate.sql
@@ -11864,7 +11906,7 @@ begin
 end
 $$;
 comment on function pgq._unfinished(int8multirange) is
-    'Which messages of a span some queue still has to deliver.';
+    'The messages of a range that some queue still has to deliver.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/ack.sql
@@ -11938,8 +11980,9 @@ begin
 end
 $$;
 comment on function pgq.ack(bigint, bigint[], pgq.caller) is
-    'Acknowledges messages of a lease: they are done. Without ids: all that the lease still holds. '
-    'Returns how many. QU003 if the lease does not hold them: nothing has changed then.';
+    'Acknowledges messages of a lease: they are done. Without ids: all messages that the lease '
+    'still holds. Returns how many. QU003 if the lease does not hold them; then nothing has '
+    'changed.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/bury.sql
@@ -11976,7 +12019,7 @@ begin
 end
 $$;
 comment on function pgq.bury(bigint, bigint[], text, jsonb, pgq.caller) is
-    'Makes messages of a lease dead letters, whatever attempts they have left. Returns how many. '
+    'Makes messages of a lease dead letters, even if they have attempts left. Returns how many. '
     'QU003 if the lease does not hold them.';
 $pgq_script$;
     execute $pgq_script$
@@ -12030,9 +12073,10 @@ begin
 end
 $$;
 comment on function pgq.extend(bigint, interval, pgq.caller) is
-    'Extends a lease: it lasts for the given time (null: the lease duration of the queue) from '
-    'now, but at most until max_lease of the queue after the claim; 55000 if it lasts that long '
-    'already. Returns the new end, or null if the lease never ends. QU003 if the lease is stale.';
+    'Extends a lease: it then lasts for the given time from now (null: the lease duration of the '
+    'queue), but no longer than max_lease of the queue after the claim. 55000 if it has that '
+    'limit already. Returns the new expiry, or null if the lease never expires. QU003 if the '
+    'lease is stale.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/finish.sql
@@ -12076,9 +12120,8 @@ begin
 end
 $$;
 comment on function pgq.finish(bigint, bigint, jsonb, pgq.caller) is
-    'Acknowledges one message of a lease and stores a result of the work, for as long as the log '
-    'keeps messages: pgq.result reads it. QU003 if the lease does not hold the message: nothing '
-    'has changed then.';
+    'Acknowledges one message of a lease and stores a result. pgq.result reads it, as long as the '
+    'log keeps messages. QU003 if the lease does not hold the message; then nothing has changed.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/in_flight.sql
@@ -12167,11 +12210,11 @@ begin
 end
 $$;
 comment on function pgq.lease_parts(bigint, int, pgq.caller) is
-    'Cuts a lease into at most n parts of about one size: ranges of ids, from low to before high, '
-    'and how many messages of the lease are in each. attempt: that of all messages; null if they '
-    'differ. grouped = false: no message has a group key. For parallel readers of '
-    'pgq.leased_message: called at the beginning of a transaction under READ COMMITTED, it keeps '
-    'the messages where they are until the transaction ends.';
+    'Divides a lease into at most n parts of about the same size, for parallel readers of '
+    'pgq.leased_message. A part is a range of ids from low (inclusive) to high (exclusive), with '
+    'the number of messages of the lease in it. attempt: that of all messages; null if they '
+    'differ. grouped = false: no message has a group key. Call it at the beginning of a READ '
+    'COMMITTED transaction: it keeps the messages readable until the transaction ends.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/leased.sql
@@ -12210,7 +12253,7 @@ begin
 end
 $$;
 comment on function pgq.leased(bigint, pgq.caller) is
-    'Reads the messages of a lease again: for recovery, and after pgq.hold. Changes nothing. To '
+    'Reads the messages of a lease again, for recovery and after pgq.hold. Changes nothing. To '
     'read a lease in parallel, use pgq.lease_parts and pgq.leased_message.';
 $pgq_script$;
     execute $pgq_script$
@@ -12254,10 +12297,9 @@ begin
 end
 $$;
 comment on function pgq.nack(bigint, bigint[], interval, text, jsonb, pgq.caller) is
-    'Refuses messages of a lease: they are retried after the delay (null: the queue''s '
-    'backoff), or '
-    'become dead letters if this was the last attempt. Returns how many. QU003 if the lease does '
-    'not hold them.';
+    'Returns messages of a lease as failed. They are retried after the delay (null: the queue''s '
+    'backoff), or become dead letters if this was the last attempt. Returns how many. QU003 if '
+    'the lease does not hold them.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/named_lease.sql
@@ -12344,7 +12386,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/49_lease/release.sql
 
--- Gives messages back as if they had not been claimed: the attempt is not counted.
+-- Releases messages as if they had not been claimed: the attempt is not counted.
 create or replace function pgq.release(
     lease_id bigint,
     ids bigint[] default null,
@@ -12398,8 +12440,8 @@ begin
 end
 $$;
 comment on function pgq.release(bigint, bigint[], interval, pgq.caller) is
-    'Gives messages of a lease back unharmed: nothing failed, the attempt is not counted, and they '
-    'can be claimed again at once, or after the delay. For a consumer that stops, or that wants '
+    'Releases messages of a lease that did not fail. The attempt is not counted, and they can be '
+    'claimed again immediately, or after the delay. For a consumer that stops, or that wants '
     'other messages. Returns how many. QU003 if the lease does not hold them.';
 $pgq_script$;
     execute $pgq_script$
@@ -12730,12 +12772,12 @@ begin
 end
 $$;
 comment on function pgq.claim(text, jsonb, int, interval, text, bigint, pgq.caller) is
-    'Takes up to n messages of a queue that match the filter, in delivery order, and holds them '
-    'for the lease duration. All rows of a call share one lease_id, the token for ack, nack, bury '
-    'and extend. With a key the claim has a name: the same key returns the same messages until '
-    'they are acknowledged. With done, the token of a lease, that lease is acknowledged first: a '
-    'consumer ends its batch and takes the next one in one call and one commit. QU003 if that '
-    'lease is stale: nothing has changed then.';
+    'Claims up to n messages of a queue that match the filter, in delivery order, and holds them '
+    'for the lease duration. All rows of a call have the same lease_id, the token for ack, nack, '
+    'bury and extend. With a key the claim is named: the same key returns the same messages until '
+    'they are acknowledged. With done, the lease id of the previous batch, that lease is '
+    'acknowledged first: one call and one commit end a batch and claim the next. QU003 if that '
+    'lease is stale; then nothing has changed.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/claim_take.sql
@@ -12972,7 +13014,7 @@ begin
 end
 $$;
 comment on function pgq._find_head(pgq.queue, pgq._low, timestamptz, int) is
-    'Finds the next rows of a queue, and stores its low watermark.';
+    'Finds the next rows of a queue and stores its low watermark.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/find_matches.sql
@@ -13039,7 +13081,7 @@ begin
                   and r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
                   and (r.expires_at is null or r.expires_at > claim.claimed_at)
                   and pgq._in_lanes(lanes, r.lane_id, r.hash)
-                  and (u.among is null or u.among @> m.id)
+                  and (not u.gaps or r.ids @> m.id)
                   and case when v_equal is not null then m.headers @> v_equal
                       else pgq._matches(v_path, v_scope, m, r.attempt + 1, claim.claimed_at) end
                 order by r.rank limit claim.n
@@ -13130,11 +13172,11 @@ begin
 end
 $$;
 comment on function pgq.hold(text, text, jsonb, int, interval, boolean, pgq.caller) is
-    'Claims under a name without reading the messages, for consumers that read them in parts with '
-    'pgq.lease_parts: returns the lease and how many messages it holds, or no row if there are '
-    'none to claim. The same key returns the same lease until it is acknowledged. Without a lease '
-    'duration it has no end: pgq.leases lists it, pgq.release ends it. With runs it takes not only '
-    'the head of an ordering group but also messages that wait behind it: see pgq.stream_claim.';
+    'Makes a named claim without reading the messages, for consumers that read them in parts with '
+    'pgq.lease_parts. Returns the lease and its number of messages, or no row if there are none '
+    'to claim. The same key returns the same lease until it is acknowledged. Without a lease '
+    'duration the lease never expires: pgq.leases lists it, and pgq.release ends it. With runs it '
+    'claims the head of an ordering group and messages after it: see pgq.stream_claim.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/lane_heads.sql
@@ -13217,7 +13259,7 @@ end
 $$;
 comment on function pgq._lane_heads(
     pgq.queue, pgq._claim, pgq.queue_limit, int[], bigint, int, pgq.filter, pgq._low) is
-    'The next lanes that have something to claim.';
+    'The next lanes that have messages to claim.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/lane_quotas.sql
@@ -13366,7 +13408,7 @@ begin
 end
 $$;
 comment on function pgq._lane_rows(pgq._claim, pgq._head[], pgq.filter, boolean) is
-    'Locks rows of lanes that hold as many messages as each lane is to give.';
+    'Locks rows of lanes that hold as many messages as the claim takes from each lane.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/lock_flow.sql
@@ -13485,7 +13527,7 @@ begin
 end
 $$;
 comment on function pgq._named_claim(pgq.queue, text, interval, boolean) is
-    'The lease that a name already has.';
+    'The lease of an existing named claim.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/note_ruled_out.sql
@@ -13576,7 +13618,7 @@ begin
 end
 $$;
 comment on function pgq._past_expired(int, timestamptz, bigint, int) is
-    'The first ready rows that have not expired, where many have.';
+    'The first ready rows that have not expired, if many have.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/peek_rows.sql
@@ -13667,7 +13709,7 @@ begin
               and r.unmatched_by is distinct from coalesce(_scan_headers.filter_id, 0)
               and (r.expires_at is null or r.expires_at > claim.claimed_at)
               and pgq._in_lanes(lanes, r.lane_id, r.hash)
-              and (u.among is null or u.among @> m.id)
+              and (not u.gaps or r.ids @> m.id)
               and case when equal is not null then m.headers @> equal
                   else jsonb_path_match(m.headers, path, '{}', true) end
             order by r.rank limit claim.n
@@ -13703,7 +13745,7 @@ begin
               and r.unmatched_by is distinct from coalesce(_scan_messages.filter_id, 0)
               and (r.expires_at is null or r.expires_at > claim.claimed_at)
               and pgq._in_lanes(lanes, r.lane_id, r.hash)
-              and (u.among is null or u.among @> m.id)
+              and (not u.gaps or r.ids @> m.id)
               and pgq._matches(path, scope, m, r.attempt + 1, claim.claimed_at)
             order by r.rank limit claim.n
         ) x
@@ -14413,7 +14455,7 @@ begin
 end
 $$;
 comment on function pgq._take_runs(pgq.queue, bigint, jsonb, int, timestamptz) is
-    'Adds to a lease the messages that wait behind its group heads.';
+    'Adds the messages after group heads to a lease.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_sets.sql
@@ -14585,7 +14627,7 @@ begin
 end
 $$;
 comment on function pgq._take_some(pgq._claim, int) is
-    'Takes messages from the head of a queue, whatever its rows look like.';
+    'Takes messages from the head of a queue with rows of any kind.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_turns.sql
@@ -14799,8 +14841,8 @@ begin
 end
 $$;
 comment on function pgq.backlog(text, pgq.caller) is
-    'How many messages of a queue are ready to be claimed, exactly. Takes nothing, works on a '
-    'standby.';
+    'The exact number of messages of a queue that are ready to be claimed. Claims nothing. Works '
+    'on a standby.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/log_lock.sql
@@ -14829,10 +14871,11 @@ begin
 end
 $$;
 comment on function pgq.log_lock(bigint, text, pgq.caller) is
-    'Call it at the start of a READ COMMITTED transaction that reads what pgq.log_parts returned: '
-    'no slot of the log is truncated until the transaction ends. Returns the eras with a confirmed '
-    'copy that are still in a slot (do not read that slot), and those with a number greater than '
-    'the argument after (is_new): messages that were live before are in these copies now.';
+    'Prevents the truncation of slots of the log until the transaction ends. Call it at the start '
+    'of a READ COMMITTED transaction that reads what pgq.log_parts returned. Returns the eras '
+    'with a confirmed copy that are still in a slot (do not read that slot), and the eras with a '
+    'number greater than the argument after (is_new): messages that were in the live log before '
+    'are now in these copies.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/log_parts.sql
@@ -14884,12 +14927,12 @@ begin
 end
 $$;
 comment on function pgq.log_parts(bigint, text, pgq.caller) is
-    'Where the messages with ids up to high are, in one snapshot. A row for the copy of each era: '
-    'read all messages of the copy but those in ids, which are in a later place too. The last row, '
-    'without an era, is the live log: read the messages from low on, and those with smaller ids '
-    'that are in ids. A row with an era and no low is an era that was truncated before it was '
-    'copied. If high comes from pgq.log_range and its publishers have ended, this gives every '
-    'message once.';
+    'The locations of all messages with ids up to high, in one snapshot. A row for the copy of '
+    'each era: read all messages of the copy except those in ids, which are also in a later '
+    'location. The last row, without an era, is the live log: read the messages from low on, and '
+    'the messages with smaller ids that are in ids. A row with an era and no low is an era that '
+    'was truncated before it was copied. If high comes from pgq.log_range and the publishing '
+    'transactions have ended, this returns every message once.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/log_range.sql
@@ -14921,7 +14964,7 @@ $$;
 comment on function pgq.log_range(text, int, pgq.caller) is
     'The smallest and the largest id in the log, or in one slot of it, and the open transactions '
     '(as pg_locks names them) that have published. When these have ended, the log up to the '
-    'largest id no longer changes. Works on a standby, which cannot list the transactions.';
+    'largest id no longer changes. Works on a standby, where it cannot list the transactions.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/messages.sql
@@ -15016,10 +15059,11 @@ end
 $$;
 comment on function pgq.messages(text, text, jsonb, int, pgq.caller) is
     'Lists at most n messages of a queue that match the filter and are in a state: ready (in '
-    'delivery order), scheduled (delayed or waiting for a retry), leased, waiting (for their turn '
-    'in an ordering group) or dead (newest first). lease_until is the due time of a scheduled '
-    'message, the end of a lease, or when a dead letter died. attempt is the number of deliveries '
-    'so far, null for ready messages. Takes nothing, locks nothing, works on a standby.';
+    'delivery order), scheduled (delayed, or waiting for a retry), leased, waiting (for their '
+    'turn in an ordering group) or dead (newest first). lease_until is the due time of a '
+    'scheduled message, the expiry of a lease, or the time of a dead letter. attempt is the '
+    'number of deliveries so far, null for ready messages. Claims and locks nothing. Works on a '
+    'standby.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/peek.sql
@@ -15078,8 +15122,8 @@ begin
 end
 $$;
 comment on function pgq.peek(text, jsonb, int, pgq.caller) is
-    'Returns the next n ready messages of a queue that match the filter, in delivery order. Takes '
-    'nothing, locks nothing, works on a standby.';
+    'Returns the next n ready messages of a queue that match the filter, in delivery order. '
+    'Claims and locks nothing. Works on a standby.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/peek_slice.sql
@@ -15120,8 +15164,8 @@ end
 $$;
 comment on function pgq.peek_slice(text, jsonb, int, int, pgq.caller) is
     'Returns the ready messages of a queue that match the filter, or one slice of them, in no '
-    'particular order. The slices 0 to of - 1 together are all of them. For parallel readers. '
-    'attempt counts the deliveries so far. Takes nothing, works on a standby.';
+    'particular order, for parallel readers. The slices 0 to of - 1 together are all of them. '
+    'attempt is the number of deliveries so far. Claims nothing. Works on a standby.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/52_peek/read_log.sql
@@ -15141,7 +15185,8 @@ declare
 begin
     if not pgq._is_owner(caller) then
         perform pgq._require(caller, 'consume', read_log.topic);
-        -- The queue must receive its whole topic: what a filter excludes is not for its consumers.
+        -- The queue must receive its whole topic: its consumers may not read messages that a filter
+        -- excludes.
         if not exists (select from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
                        where q.name = read_log.topic and b.pattern = q.name and b.path is null)
         then
@@ -15183,9 +15228,9 @@ begin
 end
 $$;
 comment on function pgq.channel(text, pgq.caller) is
-    'The channel on which consumers LISTEN for messages of the queue: an identifier such as '
-    'pgq_0d2c...; notifications have no payload. The name is random, so that only consumers of the '
-    'queue know it, and stays the same until the queue is dropped.';
+    'The channel on which consumers LISTEN for messages of the queue, an identifier such as '
+    'pgq_0d2c... Notifications have no payload. The name is random, so that only consumers of the '
+    'queue know it. It stays the same until the queue is dropped.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/53_wait/next_slot.sql
@@ -15293,21 +15338,21 @@ begin
 end
 $$;
 comment on function pgq.seen(text, bigint, int, pgq.caller) is
-    'Consumer-side deduplication: true if the message is among the last size messages that the '
-    'handler has seen; else false, and the message is recorded. Call it in the transaction of '
-    'the work: a rollback undoes the record too. '
-    'Each role with rights has its own handlers.';
+    'Consumer-side deduplication. Returns true if the message is among the last size messages '
+    'that the handler has seen. Otherwise it records the message and returns false. Call it in '
+    'the transaction of the work: a rollback also undoes the record. Each role with rights has '
+    'its own handlers.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/53_wait/wait_begin.sql
 
 -- Registers a consumer that found nothing, so that publishing wakes it. Returns how long it may
--- sleep; zero means: claim again first.
+-- sleep; zero means to claim again first.
 --
--- The race: a publisher searches for listeners before this one is registered, and commits after it
--- has searched for messages. So the registration is committed first (first call). Then all
--- transactions that may have missed it have to end (second call). Then comes a last claim. After
--- that, every message is notified while the registration lasts.
+-- The race: a publisher searches for listeners before this one is registered, and commits after the
+-- consumer has searched for messages. So the registration is committed first (first call). Then all
+-- transactions that may have missed it have to end (second call). Then the consumer claims once
+-- more. After that, every message is notified while the registration lasts.
 create or replace function pgq.wait_begin(
     queue text, waiter text, timeout interval default '30 s',
     caller pgq.caller default current_user
@@ -15384,10 +15429,10 @@ begin
 end
 $$;
 comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
-    'Registers a consumer that waits. LISTEN on the channel of pgq.channel(queue) first; then call '
-    'this, in a transaction of its own, after a claim that found nothing. '
-    'Returns how long to sleep unless notified, at most the timeout; zero means to claim again at '
-    'once. The waiter is a name that no other consumer uses.';
+    'Registers a consumer that waits. First LISTEN on the channel of pgq.channel(queue). Then '
+    'call this function in its own transaction, after a claim that found nothing. Returns how '
+    'long to sleep unless notified, at most the timeout; zero means to claim again immediately. '
+    'waiter is a name that no other consumer uses.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/53_wait/wait_end.sql
@@ -15409,9 +15454,9 @@ begin
 end
 $$;
 comment on function pgq.wait_end(text, text, pgq.caller) is
-    'Call it when a consumer has woken up and found messages, so that a busy queue sends no '
-    'notifications. '
-    'False if the consumer was not registered.';
+    'Removes the registration of a waiting consumer. Call it when the consumer has found '
+    'messages, so that a busy queue sends no notifications. Returns false if the consumer was not '
+    'registered.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/53_wait/wait_result.sql
@@ -15515,8 +15560,8 @@ end
 $$;
 comment on function pgq.stream_begin(text, text, text, interval, interval, pgq.caller) is
     'Acquires the name of a consumer that works in numbered batches. Returns the last batch that '
-    'it has finished (0: none). The owner repeats the call before the timeout ends; with a lease, '
-    'this also extends the current batch. 55006 if another owner has the name.';
+    'it has finished (0: none). The owner repeats the call before the timeout ends; with a lease '
+    'duration, this also extends the current batch. 55006 if the name has another owner.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/15_stream_bind.sql
@@ -15628,7 +15673,8 @@ end
 $$;
 comment on function pgq.stream_finish(text, text, text, bigint, pgq.caller) is
     'Acknowledges the remaining messages of a stream''s batches up to and including this one. '
-    'Returns how many; 0 if they were finished before. 55006 if the name has another owner.';
+    'Returns how many; 0 if the batches were finished before. 55006 if the name has another '
+    'owner.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/30_stream_claim.sql
@@ -15673,12 +15719,12 @@ end
 $$;
 comment on function pgq.stream_claim(
     text, text, text, bigint, jsonb, int, interval, boolean, pgq.caller) is
-    'Finishes the earlier batches of a stream, claims this one, and returns its lease id and size; '
-    'no row if there is nothing to claim. A repeated call returns the same messages until the '
-    'batch is finished. Without a lease duration the lease never ends. With runs, a batch also has '
-    'the messages behind the head of an ordering group, if they match and have the same priority: '
-    'process them in the order of their ids. If one fails, those behind it go back to the queue. '
-    'QU003 if the batch is finished, 55006 if the name has another owner.';
+    'Finishes the earlier batches of a stream, claims this one, and returns its lease id and '
+    'size; no row if there is nothing to claim. A repeated call returns the same messages until '
+    'the batch is finished. Without a lease duration the lease never expires. With runs, a batch '
+    'also has the messages after the head of an ordering group, if they match and have the same '
+    'priority. Process them in the order of their ids. If one fails, the messages after it return '
+    'to the queue. QU003 if the batch is finished, 55006 if the name has another owner.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/40_stream_batch.sql
@@ -15726,12 +15772,12 @@ end
 $$;
 comment on function pgq.stream_end(text, text, text, pgq.caller) is
     'Releases the name of a stream''s consumer. An unfinished batch stays claimed for the next '
-    'owner of the name. False if the name had another owner.';
+    'owner of the name. Returns false if the name had another owner.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/55_stream/60_relay_report.sql
 
--- Records how a relay's destination is doing; without a destination, deletes the relay's record.
+-- Records the state of a relay's destination; without a destination, deletes the relay's record.
 create or replace function pgq.relay_report(
     queue text, relay text, destination text default null, circuit text default 'closed',
     error text default null, caller pgq.caller default current_user
@@ -15884,11 +15930,11 @@ end
 $$;
 comment on function pgq.commit_batch(
     text, jsonb, text, bigint, text, boolean, pgq.caller) is
-    'Finishes the batches that a reader has recorded with pgq.stream_read: acknowledges their '
+    'Finishes the batches that a reader has recorded with pgq.stream_read: it acknowledges their '
     'messages in the caller''s transaction. Write the results in the same transaction, so that '
-    'both happen or neither. False: the batches were finished before, write nothing. If the reader '
-    'has read no queue, records an epoch of a writer instead, as pgq.publish_staged does. QU003 if '
-    'a batch has lost messages since it was read.';
+    'both happen or neither. Returns false if the batches were finished before; then write '
+    'nothing. If the reader has read no queue, it records an epoch of a writer instead, as '
+    'pgq.publish_staged does. QU003 if a batch has lost messages since it was read.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/cancel.sql
@@ -15969,14 +16015,15 @@ end
 $$;
 comment on function pgq.cancel(text, bigint[], jsonb, text, boolean, pgq.caller) is
     'Ends waiting messages of a queue: ready, scheduled, or waiting for their turn in an ordering '
-    'group, which continues without them. Selects by ids, filter and dedup key; a message must '
-    'meet all that are given. Leased messages stay: a notice says how many. Returns how many '
-    'messages were cancelled; dry_run only counts.';
+    'group. The group continues without them. Selects by ids, filter and dedup key; a message '
+    'must satisfy all that are given. Leased messages stay; a notice says how many. Returns how '
+    'many messages were cancelled; dry_run only counts.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/count_selected.sql
 
--- How many selected messages are in these places: ready, scheduled, line, lease. Locks nothing.
+-- How many selected messages are in these states: ready, scheduled, line (group backlog), lease.
+-- Locks nothing.
 create or replace function pgq._count_selected(selection pgq._selection, places text[])
 returns bigint
 language plpgsql stable
@@ -16010,7 +16057,7 @@ begin
 end
 $$;
 comment on function pgq._count_selected(pgq._selection, text[]) is
-    'How many selected messages are in these places.';
+    'How many selected messages are in these states.';
 
 -- Raises a notice with the number of selected messages that stay because they are leased.
 create or replace function pgq._say_leased(selection pgq._selection, verb text) returns void
@@ -16221,9 +16268,9 @@ begin
 end
 $$;
 comment on function pgq.move(text, text, jsonb, int, boolean, pgq.caller) is
-    'Moves waiting messages of a queue to the queue to_topic: all, or those that match the filter, '
-    'at most n, the next to be delivered first. They keep their ids and due times, and have all '
-    'their attempts again. Leased messages stay, and so do messages that the other queue holds '
+    'Moves waiting messages of a queue to the queue to_topic: all messages, or those that match '
+    'the filter, at most n, in delivery order. They keep their ids and due times, and their '
+    'attempts start again. Leased messages stay, and so do messages that the other queue holds '
     'already. Returns how many were moved; dry_run only counts.';
 $pgq_script$;
     execute $pgq_script$
@@ -16255,9 +16302,9 @@ end
 $$;
 comment on function pgq.purge(text, jsonb, boolean, pgq.caller) is
     'Ends all waiting messages of a queue, or those that match the filter: ready, scheduled, and '
-    'in ordering groups. Leased messages stay: a notice says how many. Dead letters, subscriptions '
-    'and rights stay too. Returns how many were purged; dry_run only counts. One transaction: '
-    'a million messages take seconds.';
+    'in ordering groups. Leased messages stay; a notice says how many. Dead letters, '
+    'subscriptions and rights stay, too. Returns how many were purged; dry_run only counts. It is '
+    'one transaction: a million messages take seconds.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/reschedule.sql
@@ -16367,10 +16414,10 @@ end
 $$;
 comment on function pgq.reschedule(
     text, bigint[], jsonb, timestamptz, interval, boolean, pgq.caller) is
-    'Changes the delivery time of waiting messages of a queue: all, or those selected by ids and '
-    'filter (by both, if both are given). The new time is at, or delay from now; without both, '
-    'now. A message of an ordering group still waits for its turn. Leased messages stay. Returns '
-    'how many were rescheduled; dry_run only counts.';
+    'Changes the delivery time of waiting messages of a queue: all messages, or those that match '
+    'ids and filter. The new time is at, or now plus delay; without both, now. A message of an '
+    'ordering group still waits for its turn. Leased messages stay. Returns how many were '
+    'rescheduled; dry_run only counts.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/select_messages.sql
@@ -16410,7 +16457,7 @@ $pgq_script$;
 -- sql/58_operate/withdraw.sql
 
 -- Takes selected messages, at most n, out of group backlogs, scheduled rows and ready rows; leased
--- ones stay. The caller decides what becomes of them, and advances groups whose heads are gone.
+-- ones stay. The caller ends or moves them, and advances groups whose heads are gone.
 create or replace function pgq._withdraw(selection pgq._selection, n bigint default null)
 returns setof pgq._withdrawn
 language plpgsql volatile
@@ -16718,8 +16765,8 @@ begin
 end
 $$;
 comment on function pgq.discard(text, jsonb, int, boolean, jsonb, pgq.caller) is
-    'Deletes for good the dead letters of a queue that match the filter and the cause (see '
-    'pgq.replay), at most n, the oldest first. Returns how many; dry_run only counts.';
+    'Deletes the dead letters of a queue that match the filter and the cause (see pgq.replay), at '
+    'most n, the oldest first. Returns how many; dry_run only counts.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/merge_patch.sql
@@ -16874,13 +16921,13 @@ end
 $$;
 comment on function pgq.replay(
     text, jsonb, int, boolean, jsonb, text, int, jsonb, pgq.caller) is
-    'Puts dead letters back into their queue with all their attempts (redrive), the oldest first, '
-    'at most n. Selects those whose message matches the filter and whose end matches the cause, a '
-    'filter over reason, error, attempts, failed_at (text in UTC, such as 2030-01-31T12:00), '
-    'holder and replay_count. With to_queue they go to that queue instead. With per_second, so '
-    'many of them are due in each second from now on. With patch, a JSON merge patch of the '
-    'payload, each becomes a new message. Returns how many; dry_run only counts. A message that '
-    'fails again keeps its replay_count and its whole history.';
+    'Returns dead letters to their queue (redrive), the oldest first, at most n; their attempts '
+    'start again. Selects dead letters whose message matches the filter and whose end matches the '
+    'cause: a filter over reason, error, attempts, failed_at (text in UTC, such as '
+    '2030-01-31T12:00), holder and replay_count. With to_queue they go to that queue instead. '
+    'With per_second, that many become due per second from now on. With patch, a JSON merge patch '
+    'of the payload, each becomes a new message. Returns how many; dry_run only counts. A message '
+    'that fails again keeps its replay_count and its whole history.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/restore_messages.sql
@@ -16930,7 +16977,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/unblock_groups.sql
 
--- Advances groups that were blocked by dead letters which are gone for good. Ids and keys are
+-- Advances groups that were blocked by dead letters, after these were deleted. Ids and keys are
 -- parallel arrays; a key may be null.
 create or replace function pgq._unblock_groups(
     queue pgq.queue, ids bigint[], keys text[], now timestamptz
@@ -17237,7 +17284,7 @@ begin
 end
 $$;
 comment on function pgq.archive_begin(text, interval, interval) is
-    'Makes the owner the only process that archives the log, and lets eras wait as '
+    'Makes the caller''s process the only one that archives the log, and lets eras wait as '
     'pgq.archive_wait does. The owner repeats the call before the timeout ends. 55006 if another '
     'owner archives.';
 $pgq_script$;
@@ -17255,7 +17302,7 @@ begin
 end
 $$;
 comment on function pgq.archive_end(text) is
-    'Ends the ownership that pgq.archive_begin acquired. False if another owner archives.';
+    'Ends the ownership that pgq.archive_begin acquired. Returns false if another owner archives.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/archive_next.sql
@@ -17333,10 +17380,10 @@ $$;
 comment on function pgq.archive_next(text) is
     'The oldest era of the log that is closed and not archived: its number, its slot (the column '
     'era of pgq.message), the number of messages to copy, and the columns that are null in all of '
-    'them and need not be copied. All these messages are finished: others were copied forward into '
-    'the current era. No row: everything is archived. Each call begins a new attempt, and only the '
-    'last attempt can be confirmed: write each to its own path, named by copy_id and attempt. '
-    '55006 if another owner has begun with pgq.archive_begin.';
+    'them and need not be copied. All these messages are finished; unfinished ones were copied '
+    'forward into the current era. No row: everything is archived. Each call begins a new '
+    'attempt, and only the last attempt can be confirmed: write each attempt to its own path, '
+    'named by copy_id and attempt. 55006 if another owner has begun with pgq.archive_begin.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/archive_wait.sql
@@ -17367,8 +17414,8 @@ begin
 end
 $$;
 comment on function pgq.archive_wait(interval) is
-    'From now on an era of the log is kept beyond its retention until pgq.archived has confirmed '
-    'a copy of it, but for no longer than the wait. Null: eras do not wait for an archive.';
+    'Keeps each era of the log beyond its retention until pgq.archived has confirmed a copy of '
+    'it, but no longer than the given time. Null: eras do not wait for an archive.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/archived.sql
@@ -17427,14 +17474,15 @@ begin
 end
 $$;
 comment on function pgq.archived(bigint, bigint, bigint, int, text) is
-    'Confirms that an era has been copied, so that it may be truncated. XX001 unless the number of '
-    'messages and the checksum are those of the era when pgq.archive_next gave it. The checksum is '
-    'the sum over its messages of the first 8 hexadecimal digits of '
-    'md5(id|topic|priority|headers|payload|published_at|sender|recipient|reply_to|correlation_id|'
+    'Confirms a copy of an era, so that the era may be truncated. XX001 unless the number of '
+    'messages and the checksum are those of the era when pgq.archive_next returned it. The '
+    'checksum is the sum over its messages of the first 8 hexadecimal digits of '
+    'md5(id|topic|priority|headers|payload|published_at|sender|recipient|reply_to|correlation_id| '
     'group_key|dedup_key|publisher|deliver_at|expires_at). Times are in microseconds, but '
     'deliver_at is text, such as 2030-01-02T03:04:05.000000Z or infinity. From sender to '
-    'deliver_at a value is = and its text, or - if null; expires_at is - if null or infinite. With '
-    'an attempt, 55000 unless pgq.archive_next gave it last. The path is kept for pgq.log_parts.';
+    'deliver_at a value is written as = and its text, or as - if it is null; expires_at is - if '
+    'it is null or infinite. With an attempt: 55000 unless it is the last attempt of '
+    'pgq.archive_next. The path is stored for pgq.log_parts.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/begin_bindings.sql
@@ -17586,7 +17634,7 @@ begin
 end
 $$;
 comment on function pgq._choose_lanes(pgq.queue, timestamptz) is
-    'Adds or drops a lane key of a queue that chooses them itself.';
+    'Adds or drops a lane key of a queue with lane_keys {auto}.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/drop_temporary.sql
@@ -17766,7 +17814,7 @@ begin
 end
 $$;
 comment on function pgq._gc_flow(timestamptz) is
-    'Deletes token buckets that are full, and lock rows of lanes that nobody needs.';
+    'Deletes token buckets that are full, and unused lock rows of lanes.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/gc_lanes.sql
@@ -17941,7 +17989,7 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/gc_tables.sql
 
--- Removes rows that nobody needs any more, a bounded number of each kind; returns whether there may
+-- Deletes rows that are no longer needed, a bounded number of each kind; returns whether there may
 -- be more.
 create or replace function pgq._gc_tables(now timestamptz) returns boolean
 language plpgsql volatile
@@ -17983,7 +18031,7 @@ begin
     return v_most <= any (v_counts) or v_count >= pgq._limit('gc_anchors');
 end
 $$;
-comment on function pgq._gc_tables(timestamptz) is 'Removes rows that nobody needs any more.';
+comment on function pgq._gc_tables(timestamptz) is 'Deletes rows that are no longer needed.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/maintain.sql
@@ -18076,7 +18124,8 @@ begin
     return v_more;
 end
 $$;
-comment on function pgq._maintain() is 'One slice of maintenance; whether more is left.';
+comment on function pgq._maintain() is
+    'Runs one slice of maintenance; returns whether more is left.';
 
 -- A procedure that commits can neither set search_path nor be SECURITY DEFINER, so all names are
 -- qualified. Inside a transaction or a function it cannot commit, so it does one slice.
@@ -18099,11 +18148,11 @@ begin
 end
 $$;
 comment on procedure pgq.maintain(boolean) is
-    'Maintenance: expired leases, due and expired messages, lanes, statistics, and the rotation of '
-    'the log, which nothing else does. Works in slices of about a second, each a transaction, '
-    'until nothing is left. Call it about every minute, from a consumer, the command line or '
-    'pg_cron, as a statement of its own; with until_done => false, or inside a transaction, it '
-    'does one slice. Without it queues still work, but the log grows.';
+    'Runs maintenance: expired leases, due and expired messages, lanes, statistics, and the '
+    'rotation of the log, which only this procedure does. It works in slices of about a second, '
+    'each a transaction, until nothing is left. Call it about every minute, from a consumer, the '
+    'command line or pg_cron, as a statement of its own. With until_done => false, or inside a '
+    'transaction, it runs one slice. Without it queues still work, but the log grows.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/mark_lanes.sql
@@ -18276,8 +18325,8 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/00_visible_queue.sql
 
--- The queues that the current user may consume. In a view current_user is who runs the query; the
--- tables, who may truncate them, sees everything.
+-- The queues that the current user may consume. In a view current_user is the role that runs the
+-- query. A role that may truncate the tables sees all queues.
 create or replace view pgq._visible_queue with (security_barrier) as
 select q.queue_id, q.name
 from pgq.queue q
@@ -18449,8 +18498,8 @@ end
 $$;
 comment on function pgq."check"() is
     'Verifies the invariants of the stored state: each queue that receives a message holds it in '
-    'one place or has ended it; sets, leases, groups and lanes are consistent; no row is orphaned. '
-    'Returns a row for each defect; none: all is well. Reads everything: for tests and diagnosis.';
+    'one place or has ended it; sets, leases, groups and lanes are consistent; no row is '
+    'orphaned. Returns a row for each defect. Reads all tables: for tests and diagnosis.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/check_groups.sql
@@ -18865,9 +18914,9 @@ begin
 end
 $$;
 comment on function pgq.explain_filter(text, jsonb, pgq.caller) is
-    'Explains a filter for a queue: its compiled form, the lanes kept and pruned, whether messages '
-    'are tested one by one, how many match now, what a claim costs, advice, and fields or values '
-    'that no recent message has.';
+    'Explains a filter for a queue: its compiled form, the lanes kept and pruned, whether '
+    'messages are tested one by one, how many match now, the cost of a claim, advice, and fields '
+    'or values that no recent message has.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/filter_stats.sql
@@ -18884,8 +18933,8 @@ group by q.name, f.document;
 comment on view pgq.filter_stats is
     'Filters that claims have used: how often, and how many messages they tested and matched.';
 comment on column pgq.filter_stats.claims is
-    'Claims that tested or found messages. Of claims for which no lane can match, at most one in '
-    'five minutes is counted.';
+    'Claims that tested or found messages. If no lane can match, at most one claim in five '
+    'minutes is counted.';
 revoke all on table pgq.filter_stats from public;
 $pgq_script$;
     execute $pgq_script$
@@ -18915,7 +18964,7 @@ begin
         from pgq.group_line g;
 end
 $$;
-comment on function pgq._held() is 'Every set of ids with its place.';
+comment on function pgq._held() is 'Every set of ids with its location.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/history.sql
@@ -18986,9 +19035,9 @@ begin
 end
 $$;
 comment on function pgq.history(bigint, pgq.caller) is
-    'What happened to a message, oldest first: publish, claim, ack, nack, release, bury, timeout, '
-    'expire, replay, discard, and where it is now. Reads the journal, so it reaches back as far as '
-    'the log. A role with rights sees what happened in the queues that it may consume.';
+    'The history of a message, oldest event first: publish, claim, ack, nack, release, bury, '
+    'timeout, expire, replay, discard, and where it is now. It reads the audit log, so it goes '
+    'back as far as the log. A role sees the events in the queues that it may consume.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/leased_message.sql
@@ -19004,12 +19053,13 @@ join pgq._visible_queue q on q.queue_id = l.queue_id
 cross join lateral unnest(l.ids) r
 join pgq.message m on m.id >= lower(r) and m.id < upper(r);
 comment on view pgq.leased_message is
-    'The messages of leases. Read them by lease_id and a range of ids from pgq.lease_parts. In no '
-    'particular order.';
+    'The messages of leases, in no particular order. Read them by lease_id and a range of ids '
+    'from pgq.lease_parts.';
 comment on column pgq.leased_message.range_low is
     'The first id of the contiguous range of ids of the lease that has the message.';
 comment on column pgq.leased_message.range_high is
-    'The id after the last of that range. With conditions on both, a reader skips other ranges.';
+    'The id after the last id of that range. With conditions on both columns, a reader skips '
+    'other ranges.';
 revoke all on table pgq.leased_message from public;
 $pgq_script$;
     execute $pgq_script$
@@ -19025,10 +19075,11 @@ join pgq.queue q on q.queue_id = l.queue_id
 group by l.lease_id, q.name, l.key, l.holder, l.client;
 comment on view pgq.leases is
     'Every lease: who holds how many messages of which queue, since when and until when. '
-    'pgq.release(lease_id) breaks a lease, and others can claim its messages.';
+    'pgq.release(lease_id) breaks a lease, so that others can claim its messages.';
 comment on column pgq.leases.key is 'The name of a named claim; null: none.';
 comment on column pgq.leases.until is
-    'Null: the lease never ends. Watch the age of such leases: their consumer may be gone.';
+    'Null: the lease never expires. Watch the age of such leases: their consumer may have '
+    'crashed.';
 comment on column pgq.leases.holder is 'application_name of the claiming session.';
 revoke all on table pgq.leases from public;
 $pgq_script$;
@@ -19102,18 +19153,19 @@ from (
 ) s
 join pgq._visible_queue q on q.queue_id = s.queue_id;
 comment on view pgq.message_state is
-    'Every undelivered message and its state: ready, delayed, retrying, leased, dead, or '
-    'waiting for its turn in an ordering group. For '
-    'one message use pgq.history(id): this view lists them all.';
+    'Every unfinished message and its state: ready, delayed, retrying, leased, dead, or waiting '
+    'for its turn in an ordering group. This view reads all messages; for one message use '
+    'pgq.history(id).';
 comment on column pgq.message_state.attempt is 'Deliveries so far, including the current one.';
 comment on column pgq.message_state.since is 'When the message was claimed or failed.';
-comment on column pgq.message_state.until is 'When it expires or is due, or its lease ends.';
+comment on column pgq.message_state.until is 'When it expires or is due, or its lease expires.';
 revoke all on table pgq.message_state from public;
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/oldest_ready.sql
 
--- The lowest id that a queue has ready: the minimum of the first rows of all rank ranges, by index.
+-- The lowest id of a ready message of a queue: the minimum over the first rows of all rank ranges,
+-- by index.
 create or replace function pgq._oldest_ready(queue_id int) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -19135,7 +19187,7 @@ begin
     return v_oldest;
 end
 $$;
-comment on function pgq._oldest_ready(int) is 'The lowest id that a queue has ready.';
+comment on function pgq._oldest_ready(int) is 'The lowest id of a ready message of a queue.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/queue_metrics.sql
@@ -19418,9 +19470,10 @@ comment on function pgq._queue_stats(pgq.caller) is 'The state of the queues.';
 create or replace view pgq.queue_stats as select * from pgq._queue_stats();
 comment on view pgq.queue_stats is
     'The state of the queues: how many messages are ready, scheduled, leased and dead, the age of '
-    'the oldest ready message, rates over the last one to two minutes. Cheap whatever the backlog: '
-    'above 500 rows a count is an estimate from a sample, which stays the same while nothing '
-    'changes (estimated names such counts). Dead letters are always counted.';
+    'the oldest ready message, and rates over the last one to two minutes. The view is cheap, '
+    'whatever the backlog: above 500 rows a count is an estimate from a sample. The estimate '
+    'stays the same while nothing changes, and the column estimated names such counts. Dead '
+    'letters are always counted.';
 comment on column pgq.queue_stats.exact is 'No count is an estimate.';
 comment on column pgq.queue_stats.estimated is
     'The counts that are estimates; waiting: there are more than 10,000.';
@@ -19428,13 +19481,13 @@ comment on column pgq.queue_stats.rate_seconds is
     'The window of the rates in seconds. It ends now, or with the last count of maintain().';
 comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';
 comment on column pgq.queue_stats.published_per_second is
-    'Messages that the queue received: of its own topic, and those that its subscriptions matched. '
-    'Null: there is no recent count, because nobody calls maintain().';
+    'Messages that the queue received: of its own topic, and by its subscriptions. Null: there is '
+    'no recent count, because maintain() does not run.';
 comment on column pgq.queue_stats.acked_per_second is
-    'Null: there is no recent count, or the journal of the queue records failures only.';
+    'Null: there is no recent count, or the audit log of the queue records failures only.';
 comment on column pgq.queue_stats.relay is
-    'The worst state of its relays: silent (no sign of life), or the circuit breaker is open, '
-    'half-open or closed. Null: it has no relays. See pgq.relays.';
+    'The worst state of the queue''s relays: silent (no sign of life), or the circuit breaker is '
+    'open, half-open or closed. Null: the queue has no relays. See pgq.relays.';
 revoke all on table pgq.queue_stats from public;
 $pgq_script$;
     execute $pgq_script$
@@ -19459,7 +19512,7 @@ comment on view pgq.queue_traffic is
     'messages received, acknowledged and failed, and how many were ready and dead at the last '
     'count of the minute. A minute without events and without a count has no row.';
 comment on column pgq.queue_traffic.acked is
-    'Null: the journal of the queue records failures only.';
+    'Null: the audit log of the queue records failures only.';
 comment on column pgq.queue_traffic.ready is 'Null: there was no count in that minute.';
 comment on column pgq.queue_traffic.dead is 'Null: there was no count in that minute.';
 revoke all on table pgq.queue_traffic from public;
@@ -19479,7 +19532,8 @@ comment on view pgq.relays is
     'The relays: the destination of each, whether it is running, and the state of its circuit '
     'breaker. pgq.relay_report(queue, relay) removes the record of a relay that is gone for good.';
 comment on column pgq.relays.alive is
-    'False: it has not renewed its stream in time, or it has ended without removing its record.';
+    'False: the relay has not renewed its stream in time, or it has ended without removing its '
+    'record.';
 comment on column pgq.relays.changed_at is 'When the circuit breaker got its current state.';
 comment on column pgq.relays.owner is 'The process that runs the relay.';
 comment on column pgq.relays.batch is 'The last batch that the relay has finished.';
@@ -19507,12 +19561,12 @@ begin
 end
 $$;
 comment on function pgq.replies(text, pgq.caller) is
-    'The messages of the log with this correlation_id, oldest first; found by an index.';
+    'The messages of the log with this correlation_id, oldest first. An index finds them.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/result.sql
 
--- What became of a message, a row for each queue that has or had it.
+-- The outcome of a message, a row for each queue that has or had it.
 create or replace function pgq.result(message_id bigint, caller pgq.caller default current_user)
 returns table (queue text, state text, result jsonb, error text, at timestamptz)
 language plpgsql stable security definer
@@ -19560,7 +19614,7 @@ begin
         join pgq.queue q on q.queue_id = x.queue_id
         where v_queues is null or x.queue_id = any (v_queues)
         order by q.name, x.at;
-    -- In the log but in none of these places: it was acknowledged or cancelled without a result.
+    -- In the log but in none of these states: it was acknowledged or cancelled without a result.
     if not found and v_message.id is not null
        and (v_queues is null or pgq._is_received(v_queues, v_message))
     then
@@ -19569,11 +19623,11 @@ begin
 end
 $$;
 comment on function pgq.result(bigint, pgq.caller) is
-    'What became of a message, a row for each queue that has or had it: done with the result of '
-    'pgq.finish, dead with the error, waiting or working. Done without queue and result: it was '
-    'acknowledged or cancelled. No row: the message is no longer in the log. A role sees '
-    'the queues that it may consume, and for a message that it has published also the others, '
-    'without their names.';
+    'The outcome of a message, a row for each queue that has or had it: done with the result of '
+    'pgq.finish, dead with the error, waiting or working. Done without queue and result: the '
+    'message was acknowledged or cancelled. No row: the message is no longer in the log. A role '
+    'sees the queues that it may consume. For a message that it has published it also sees the '
+    'other queues, without their names.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/rights.sql
@@ -19613,7 +19667,7 @@ comment on column pgq.schedules.last_at is 'When it last ran; null: never.';
 comment on column pgq.schedules.last_id is 'The message of the last run.';
 comment on column pgq.schedules.next_at is 'The next run; null: paused.';
 comment on column pgq.schedules.late is
-    'How much the next run is overdue; negative: how far away it is.';
+    'By how much the next run is overdue; negative: the time until the next run.';
 comment on column pgq.schedules.error is 'Why the last run failed; null: it did not.';
 revoke all on table pgq.schedules from public;
 $pgq_script$;
@@ -19629,15 +19683,16 @@ from pgq.stream s
 join pgq._visible_queue q on q.queue_id = s.queue_id
 left join pgq.lineage l on l.queue_id = s.queue_id and l.consumer = s.consumer;
 comment on view pgq.streams is
-    'The streams: the last finished batch and the owner of each, and for recent batches the reader '
-    'and what was committed with them.';
+    'The streams, with the last finished batch and the owner of each. For recent batches also the '
+    'reader, and what was committed with them.';
 comment on column pgq.streams.finished is 'The last batch that is finished.';
 comment on column pgq.streams.alive is
-    'False: its owner has not renewed it in time, or has ended.';
+    'False: the owner has not renewed the stream in time, or has ended.';
 comment on column pgq.streams.batch is 'A batch that was read, finished or not; null: none.';
 comment on column pgq.streams.reader is
     'The execution that read the batch; for Spark: query, run and batch.';
-comment on column pgq.streams.wrote is 'How many rows went to each table, and messages to queues.';
+comment on column pgq.streams.wrote is
+    'How many rows went to each table, and how many messages to queues.';
 revoke all on table pgq.streams from public;
 $pgq_script$;
     execute $pgq_script$
@@ -19852,11 +19907,11 @@ end
 $$;
 comment on function pgq.findings(interval, text) is
     'Problems that need attention, the worst first: the finding (a name for programs), its detail '
-    '(for people), the queue, since when, and a statement that cures it. The command '
+    '(for people), the queue, since when it exists, and a statement that cures it. The command '
     'pgq doctor, the web page and alerts show this list. snapshot_age: the age from which a '
-    'transaction is long-running; role: checks that this role may publish and consume. Takes '
-    'milliseconds whatever the backlog. Covers the queues that the caller may consume; the owner '
-    'and members of pg_monitor see all queues and the database.';
+    'transaction counts as long-running. role: also checks whether this role may publish and '
+    'consume. It takes milliseconds, whatever the backlog. Covers the queues that the caller may '
+    'consume; the owner and members of pg_monitor see all queues and the database.';
 
 grant execute on function pgq.findings, pgq._findings to pg_monitor;
 $pgq_script$;
@@ -19970,7 +20025,7 @@ begin
 end
 $$;
 comment on function pgq._lease_findings(int[], timestamptz) is
-    'Leases that are held for too long, that never end, or that nobody takes back.';
+    'Leases that are held for too long, that never expire, or that no claim takes back.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/limit_findings.sql
@@ -20381,7 +20436,7 @@ end
 $$;
 comment on function pgq.metrics() is
     'Metrics for Prometheus and similar systems: a row for each value, with its name, kind (gauge '
-    'or counter), labels and help text. Takes milliseconds whatever the backlog, also on a '
+    'or counter), labels and help text. It takes milliseconds, whatever the backlog, also on a '
     'standby. Covers the queues that the caller may consume; the owner and members of pg_monitor '
     'see all queues and the database.';
 

@@ -1,6 +1,7 @@
--- Start of every upgrade: takes all exclusive locks at once, or none. An upgrade that held one lock
--- and waited for another would deadlock with a session that takes them in another order. This one
--- releases its locks after a tenth of a second, so that no session waits for it longer.
+-- Start of every upgrade: takes all exclusive locks at once, or none. If an upgrade held one lock
+-- and waited for another, it could deadlock with a session that takes them in another order. This
+-- statement gives up after a tenth of a second and releases its locks, so that other sessions do
+-- not wait longer.
 do $$
 declare
     v_timeout text := pg_catalog.current_setting('lock_timeout');

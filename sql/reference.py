@@ -36,7 +36,8 @@ GROUPS = {
         "30_queue subscription rights",
     ),
     "Publishing": (
-        "Publish by a function, or by INSERT or COPY into `pgq.message`; a schedule repeats it.",
+        "Publish by a function, or by INSERT or COPY into `pgq.message`. Schedules publish "
+        "regularly.",
         "message publish publish_batch reply 42_schedule schedules",
     ),
     "Claims and leases": (
@@ -48,27 +49,27 @@ GROUPS = {
         "20_filter addressed_to entity_filter explain_filter filter_stats",
     ),
     "Dead letters": (
-        "Messages that failed too often, expired or were refused for good.",
+        "Messages that failed too often, expired or were buried.",
         "dead_letter 60_dead_letter",
     ),
     "Operate": (
-        "Stop and resume delivery, change what waits, run maintenance.",
+        "Stop and resume delivery, change waiting messages, run maintenance.",
         "pause resume 58_operate maintain limits version",
     ),
     "Observe": (
-        "Read the state of queues and messages. Nothing is changed.",
+        "Read the state of queues and messages. These functions change nothing.",
         "80_observe 82_findings 84_metrics peek messages backlog",
     ),
     "Clients and integrations": (
-        "What clients, Spark, relays and archives call: waiting, streams, staging, the log.",
+        "Functions for clients, Spark, relays and archives: waiting, streams, staging, the log.",
         "40_publish 49_lease 50_claim 52_peek 53_wait 55_stream 70_maintain relays streams",
     ),
     "Internals": (
-        "Tables, and what tests use. They may change with any version: read the views above.",
+        "Tables, and functions for tests. They may change with any version. Use the views above.",
         "",
     ),
 }
-POLICY = "These are the options of `create_queue`; `alter_queue` changes those that it is given."
+POLICY = "These are the options of `create_queue`. `alter_queue` changes the given ones."
 
 FUNCTIONS = """
 select p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
@@ -97,14 +98,14 @@ select t.typname, obj_description(t.oid, 'pg_type'), a.attname,
 HEAD = """\
 # pgq reference
 
-Built from the comments in the catalog by `make docs`; the same words are in `\\df+ pgq.*` and
-`\\d+ pgq.*`. Parameters with a default may be left out; name the others you give:
+`make docs` builds this page from the comments in the catalog. psql shows the same texts with
+`\\df+ pgq.*` and `\\d+ pgq.*`. Parameters with a default are optional. Pass optional parameters by name:
 `pgq.claim('orders', n => 10)`.
 
 ## Rights
 
-The owner of the extension, its members and superusers may do everything. Others get rights queue by
-queue; PUBLIC gets none.
+The owner of the extension, its members and superusers may do everything. Other roles get rights queue
+by queue. PUBLIC has no rights.
 
 ```sql
 select pgq.grant_queue('orders', 'shop', 'publish');
@@ -117,19 +118,23 @@ select * from pgq.rights;
 |---|---|
 | publish | publish to every topic that the queue receives, by function, INSERT or COPY |
 | consume | claim, end and extend leases, peek, wait; read statistics, history, dead letters |
-| admin | both; alter, pause, resume, drop, replay, discard, subscribe and unsubscribe it |
+| admin | both, and alter, pause, resume, drop, replay, discard, subscribe and unsubscribe the queue |
 
-Rights are those of `current_user`: SET ROLE counts, members of a role have its rights (unless they
-do not inherit), and a SECURITY DEFINER function of yours calls pgq with the rights of its owner.
-`grant_queue` also grants the privileges that the role needs; `revoke_queue` takes them away with
-the last right. A role that is dropped leaves no rights behind. An administrator can subscribe its
-queue to what one of its queues receives already without a filter, not to more. `create_queue`,
-`grant_queue`, `maintain` and `check` are for the owner, and for roles to which the owner grants
-EXECUTE; who may create queues or grant rights can get at everything. A queue that is not there and
-one that a role may not use give it the same answer: 42501, or QU003 for a lease. What this protects
-against, and what it does not, is in [security.md](security.md).
+- pgq checks the rights of `current_user`. So SET ROLE changes them, members of a role have its rights
+  (unless they do not inherit), and your own SECURITY DEFINER functions call pgq with the rights of
+  their owner.
+- `grant_queue` also grants the privileges that the role needs. `revoke_queue` revokes them with the
+  last right. When a role is dropped, its rights end.
+- An administrator of a queue can subscribe it to topics that one of its queues already receives without
+  a filter, and to no others.
+- `create_queue`, `grant_queue`, `maintain` and `check` are for the owner, and for roles to which the
+  owner grants EXECUTE. A role that may create queues or grant rights can get access to all queues.
+- A queue that does not exist and a queue that the role may not use raise the same error: 42501, or QU003
+  for a lease.
 
-Functions that ask for rights have one more parameter, `caller`, which is not shown below: it is
+[security.md](security.md) explains what this protects against, and what not.
+
+Functions that check rights have one more parameter, `caller`, which is not shown below. It is
 `current_user`, and no other value is accepted.
 """
 

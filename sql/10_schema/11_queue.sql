@@ -41,9 +41,9 @@ comment on column pgq.queue.lane_keys is
     'Fields whose values sort messages into lanes, named as in filters. One of them may have any '
     'number of values: # before its name marks it as hashed.';
 comment on column pgq.queue.lanes_full is
-    'The lane dictionary has reached its limit: messages with new values share the overflow lane.';
+    'The lane dictionary has reached its limit. Messages with new values go to the overflow lane.';
 comment on column pgq.queue.unlaned_rows is
-    'Ready rows without a lane may remain from before the queue had lane keys.';
+    'Ready rows without a lane may remain from the time before the queue had lane keys.';
 comment on column pgq.queue.unlaned_xid is
     'Publishing transactions before this one may not see yet that the queue has lanes.';
 comment on column pgq.queue.unlaned_rank is
@@ -53,7 +53,7 @@ comment on column pgq.queue.auto_lanes is
 comment on column pgq.queue.lease is
     'The lease duration of a claim that gives none.';
 comment on column pgq.queue.max_lease is
-    'How long a consumer may hold messages in total, however often it extends the lease.';
+    'The longest time for which a consumer may hold messages, including all extensions.';
 comment on column pgq.queue.max_attempts is 'Deliveries before a message becomes a dead letter.';
 comment on column pgq.queue.backoff is 'Delay before the first retry; doubles with every attempt.';
 comment on column pgq.queue.max_backoff is 'The longest delay before a retry.';
@@ -61,24 +61,27 @@ comment on column pgq.queue.retention is 'The log keeps messages for at least th
 comment on column pgq.queue.dedup_window is
     'How long the queue remembers a dedup key.';
 comment on column pgq.queue.dedup is
-    'The effect of a second message with the same dedup key. keep: none, the first one stays. '
-    'replace: it replaces a first one that still waits. postpone: a first one that still waits is '
-    'delivered at the time of the second.';
-comment on column pgq.queue.on_expiry is 'What becomes of messages that expire before delivery.';
+    'The effect of a second message with the same dedup key. keep: none, the first message stays. '
+    'replace: it replaces the first message while that waits. postpone: the first message, while '
+    'it waits, gets the delivery time of the second.';
+comment on column pgq.queue.on_expiry is 'What happens to messages that expire before delivery.';
 comment on column pgq.queue.on_dead is
-    'A dead letter releases its ordering group, or blocks it until it is replayed or discarded.';
+    'Whether a dead letter releases its ordering group, or blocks it until the dead letter is '
+    'replayed or discarded.';
 comment on column pgq.queue.suggestions is
     'The queue also receives messages whose header "route" names it.';
 comment on column pgq.queue.set_size is
-    'Most ids in one ready row: the granularity at which concurrent claims skip each other.';
+    'The largest number of ids in one ready row. Concurrent claims skip each other row by row.';
 comment on column pgq.queue.journal is
-    'all: the audit log records every event; failures: all but acks without a result.';
-comment on column pgq.queue.mode is 'queue: delivered by claim; archive: only kept in the log.';
+    'all: the audit log records every event. failures: all events except acks without a result.';
+comment on column pgq.queue.mode is
+    'queue: claims deliver the messages. archive: the messages stay in the log only.';
 comment on column pgq.queue.paused is 'Claims return nothing while true.';
 comment on column pgq.queue.limited is
-    'The queue has limits, or takes turns over its lanes: see pgq.queue_limit.';
+    'The queue has limits, or claims take turns over its lanes: see pgq.queue_limit.';
 comment on column pgq.queue.channel is
-    'The channel that notifies its consumers. It is random, because every role can LISTEN.';
+    'The channel on which consumers are notified. Its name is random, because every role can '
+    'LISTEN.';
 comment on column pgq.queue.secret is
     'Signs the low watermark that a session keeps in a setting. No role but the owner can read it.';
 revoke all on table pgq.queue from public;

@@ -17,7 +17,8 @@ create table pgq.binding (
     constraint binding_queue_exists foreign key (queue_id) references pgq.queue on delete cascade
 );
 create index binding_pattern_idx on pgq.binding (pattern) where regex is null;
-comment on table pgq.binding is 'Which topics a queue receives, and which of their messages.';
+comment on table pgq.binding is
+    'The topics that a queue receives, and the filters that select their messages.';
 comment on column pgq.binding.pattern is 'A topic, or AMQP words: * is one word, # is any number.';
 comment on column pgq.binding.regex is
     'The pattern as a regular expression; null for a plain topic.';
@@ -25,9 +26,10 @@ comment on column pgq.binding.filter is 'The filter document; null receives ever
 comment on column pgq.binding.scope is 'The part of a message that the compiled filter reads.';
 comment on column pgq.binding.path is 'The compiled filter.';
 comment on column pgq.binding.counted is
-    'Matches are counted. False for the topic of the queue''s own name: a count would cost time.';
+    'Whether matches are counted. False for the topic of the queue''s own name, to save time.';
 comment on column pgq.binding.pending is
-    'Not routed yet: maintain() adds the messages of the log since a time or an id, and starts.';
+    'The subscription is not active yet. maintain() adds messages of the log since a time or an '
+    'id, and activates it.';
 comment on column pgq.binding.anchors is
     'How many rows of pgq.anchor the filter needs; 0: it is tested on every message.';
 revoke all on table pgq.binding from public;
@@ -52,11 +54,12 @@ create index anchor_field_idx on pgq.anchor (field);
 create index anchor_place_idx on pgq.anchor (place) where place is not null;
 create index anchor_area_idx on pgq.anchor using gist (area) where area is not null;
 comment on table pgq.anchor is
-    'Indexed conditions of subscription filters: a match meets at least one of its filter''s.';
+    'Indexed conditions of subscription filters. A message that matches a filter satisfies at '
+    'least one of them.';
 comment on column pgq.anchor.field is 'Hash of the topic pattern, the scope and the path.';
 comment on column pgq.anchor.kind is
-    'equal, prefix (of size characters), range, text range, there, missing,
-    several (the field has more than one value).';
+    'equal, prefix (of size characters), range, text range, there (the field exists), missing, '
+    'several (the field has more than one value).';
 comment on column pgq.anchor.place is 'Hash of the field and the value; null for a range.';
 comment on column pgq.anchor.area is 'A box: the range on the x axis, the field on the y axis.';
 revoke all on table pgq.anchor from public;
@@ -86,9 +89,10 @@ create type pgq._hits as (
 comment on type pgq._hits is 'Messages and bindings that they match.';
 revoke all on type pgq._hits from public;
 
--- Publishing looks up its topic here: one index probe, whatever the number of patterns. Rows of an
--- older version are ignored, and deleted without waiting for locks, so that a change of bindings
--- blocks nobody. Two publishers may store the same topic at once; both rows are right.
+-- Publishing looks up its topic here with one index probe, whatever the number of patterns. Rows of
+-- an older version are ignored, and are deleted without waiting for locks, so that a change of
+-- bindings blocks no publisher. Two publishers may store the same topic at once; both rows are
+-- correct.
 create table pgq.route (
     topic        text not null,
     version      bigint not null,
@@ -109,21 +113,21 @@ comment on column pgq.route.queue_ids is
 comment on column pgq.route.binding_ids is
     'The bindings of the other queues that receive it, except those that are found by anchors.';
 comment on column pgq.route.receivers is
-    'All queues with dedup = keep that receive messages of the topic, also archives. Empty if '
-    'fields are looked up.';
+    'All queues with dedup = keep that receive messages of the topic, also archives. Empty if the '
+    'route uses anchors.';
 comment on column pgq.route.laned is 'The queues of queue_ids have lanes.';
 comment on column pgq.route.replacing is
-    'A queue replaces or postpones by dedup key: messages are stored even if other queues know it.';
+    'A queue replaces or postpones by dedup key. Messages are stored even if other queues have '
+    'had the key.';
 comment on column pgq.route.windows is 'The dedup window of each of the receivers.';
 comment on column pgq.route.fields is
-    'Fields whose values are looked up in pgq.anchor; null: no binding is found by anchors.';
+    'Fields whose values are looked up in pgq.anchor; null: the route uses no anchors.';
 comment on column pgq.route.patterns is
-    'Patterns with filters on other headers: those are looked up by the name of the header.';
+    'Patterns with filters on other headers, which are looked up by the name of the header.';
 revoke all on table pgq.route from public;
 
 -- Several rows, so that changes of bindings in open transactions do not wait for each other. Every
--- change adds 1 to one of them, and transactions commit one after the other: so the sum identifies
--- the changes that a snapshot sees.
+-- change adds 1 to one row. The sum of the rows identifies the changes that a snapshot sees.
 create table pgq.routing (
     stripe  int not null,
     version int not null,
@@ -131,5 +135,5 @@ create table pgq.routing (
 );
 insert into pgq.routing select i, 0 from pg_catalog.generate_series(1, 8) i;
 comment on table pgq.routing is
-    'The version of all bindings together: the sum over the rows, of which a change updates one.';
+    'The routing version: the sum over the rows. A change of the bindings updates one row.';
 revoke all on table pgq.routing from public;

@@ -18,19 +18,21 @@ create table pgq.era (
     archived_at timestamptz,
     constraint era_pkey primary key (slot)
 );
-comment on table pgq.era is 'The era in each slot of the ring. A slot never used has no row.';
+comment on table pgq.era is
+    'The era in each slot of the ring. A slot that was never used has no row.';
 comment on column pgq.era.first_id is
-    'Messages with this id and later ones are in this era or a later one; null: not known.';
+    'Messages with this id or a larger one are in this era or a later one; null: not known.';
 comment on column pgq.era.emptied_at is
     'When the slot was truncated; null while it holds messages.';
 comment on column pgq.era.closed_xid is
     'Transactions before this one may still publish into the era; null: it is the current one.';
 comment on column pgq.era.copied_xid is
-    'The transaction after which no unfinished message was left in the era: it can be truncated '
-    'when nobody reads with an older snapshot.';
+    'The transaction after which the era had no unfinished message. The era can be truncated when '
+    'no snapshot is older than that.';
 comment on column pgq.era.messages is
-    'How many messages pgq.archive_next has counted for the copy.';
-comment on column pgq.era.checksum is 'The checksum of these messages, to verify a copy.';
+    'How many messages pgq.archive_next has counted.';
+comment on column pgq.era.checksum is
+    'The checksum of these messages, for the comparison with a copy.';
 comment on column pgq.era.archived_at is
-    'When a copy of its messages was confirmed by pgq.archived.';
+    'When pgq.archived confirmed a copy.';
 revoke all on table pgq.era from public;

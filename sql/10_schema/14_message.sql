@@ -40,21 +40,24 @@ comment on table pgq.message is
     'The log. Any INSERT or COPY here is a publish: a trigger routes the new messages.';
 comment on column pgq.message.id is 'Assigned in publishing order, never reused.';
 comment on column pgq.message.era is 'The slot of the ring that stores the message.';
-comment on column pgq.message.topic is 'The name that it was published to: words and dots.';
+comment on column pgq.message.topic is
+    'The topic that the message was published to: words separated by dots.';
 comment on column pgq.message.priority is 'Higher is delivered first; 0 by default.';
 comment on column pgq.message.headers is 'An object of scalars, for filters and lanes.';
-comment on column pgq.message.payload is 'The message itself.';
-comment on column pgq.message.sender is 'Who sent it.';
-comment on column pgq.message.recipient is 'Whom it is addressed to; null: everybody.';
-comment on column pgq.message.reply_to is 'The topic on which the sender awaits an answer.';
-comment on column pgq.message.correlation_id is 'Links an answer to its question.';
+comment on column pgq.message.payload is 'The content of the message.';
+comment on column pgq.message.sender is 'The sender, as the publisher gives it.';
+comment on column pgq.message.recipient is 'The addressee; null: broadcast.';
+comment on column pgq.message.reply_to is 'The topic on which the sender expects a reply.';
+comment on column pgq.message.correlation_id is 'Links a reply to its request.';
 comment on column pgq.message.group_key is 'Messages of one group are delivered in order.';
 comment on column pgq.message.dedup_key is
-    'A queue with dedup = keep gets no second message of the topic with this key in its window.';
+    'A queue with dedup = keep does not get a second message of the topic with this key within '
+    'its window.';
 comment on column pgq.message.deliver_at is
     'The earliest delivery time. infinity: the message is stored and never delivered.';
 comment on column pgq.message.expires_at is 'The message is not delivered after this time.';
 comment on column pgq.message.published_at is 'When the publishing transaction began.';
 comment on column pgq.message.publisher is
-    'The role that published it, which the sender cannot choose; null: the owner, by a function.';
+    'The role that published the message, which the publisher cannot choose; null: the owner, by '
+    'a function.';
 revoke all on table pgq.message, pgq.message_0, pgq.message_1, pgq.message_2 from public;

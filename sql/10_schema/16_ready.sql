@@ -21,7 +21,7 @@ create index ready_hash_idx on pgq.ready (queue_id, hash, rank) where hash is no
 create index ready_xid_idx on pgq.ready (queue_id, xid);
 create index ready_expires_idx on pgq.ready (queue_id, expires_at)
     where expires_at is not null;
--- Where many rows have expired, claims find the others by this index: see _past_expired.
+-- If many rows have expired, claims find the others by this index: see _past_expired.
 create index ready_lasting_idx on pgq.ready (queue_id, rank) where expires_at is null;
 comment on table pgq.ready is
     'Messages that can be claimed. Rows are inserted and deleted, never updated.';
@@ -30,17 +30,18 @@ comment on column pgq.ready.lane_id is
 comment on column pgq.ready.rank is
     'Delivery order, ascending: priority, then redeliveries, then the lowest id.';
 comment on column pgq.ready.attempt is 'Deliveries so far.';
-comment on column pgq.ready.size is 'How many ids the set holds.';
+comment on column pgq.ready.size is 'The number of ids in the set.';
 comment on column pgq.ready.xid is
-    'The transaction that made the row: claims find rows by it that an earlier scan did not see.';
+    'The transaction that inserted the row. Claims use it to find rows that an earlier scan could '
+    'not see.';
 comment on column pgq.ready.grouped is 'The row is the head of an ordering group.';
 comment on column pgq.ready.suspect is
-    'A lease of these ids has timed out: the row is delivered alone.';
+    'A lease of these ids has timed out, so the row is delivered alone.';
 comment on column pgq.ready.hash is
-    'Hash of the value that all ids have in the hashed lane key of their lane; 0: the value is '
-    'not a scalar; null: the lane has no such key.';
+    'The hash of the value that all ids have in the hashed lane key. 0: the value is not a '
+    'scalar. Null: the lane has no hashed key.';
 comment on column pgq.ready.unmatched_by is
-    'A filter that has tested every id of the row and matches none; null: not known.';
+    'A filter that was tested on every id of the row and matches none; null: not known.';
 comment on column pgq.ready.failures is
     'Earlier failures: an array with an object per attempt.';
 revoke all on table pgq.ready from public;

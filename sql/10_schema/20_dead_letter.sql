@@ -32,12 +32,12 @@ create table pgq.letter (
 );
 create index letter_failed_idx on pgq.letter (queue_id, failed_at);
 comment on table pgq.letter is
-    'Full copies of messages that failed, with the reason. They stay when the log is truncated. '
-    'Read them in the view pgq.dead_letter.';
+    'Full copies of failed messages, with the reason. They remain when the log is truncated. Read '
+    'them in the view pgq.dead_letter.';
 comment on column pgq.letter.reason is
-    'processing_error: the last attempt ended in a nack with an error; max_attempts: in a nack '
-    'without one; timeout: its lease expired; rejected: buried by its consumer; expired: not '
-    'delivered in time.';
+    'processing_error: the last attempt ended with a nack and an error. max_attempts: it ended '
+    'with a nack without an error. timeout: its lease expired. rejected: a consumer buried the '
+    'message. expired: the message was not delivered in time.';
 comment on column pgq.letter.error is 'The error text of the last holder.';
 comment on column pgq.letter.details is 'The details that the last holder gave, for programs.';
 comment on column pgq.letter.failures is

@@ -17,14 +17,16 @@ create index filter_hash_idx on pgq.filter (hash);
 create index filter_queue_idx on pgq.filter (queue_id);
 comment on table pgq.filter is 'Compiled filters, found by the hash of their document.';
 comment on column pgq.filter.queue_id is
-    'The queue that used it first, and whose limit it counts for. Other queues may use it too.';
+    'The first queue that used the filter; the filter counts toward the limit of this queue. '
+    'Other queues may use it, too.';
 comment on column pgq.filter.equal is
     'The headers of a filter that only tests headers for equality: claims then test headers @> '
     'equal. Null for other filters.';
-comment on column pgq.filter.lane_keys is 'The lane keys that it was projected to.';
+comment on column pgq.filter.lane_keys is 'The lane keys that the filter was projected to.';
 comment on column pgq.filter.lane_path is
     'The filter projected to the lane keys that are not hashed.';
-comment on column pgq.filter.lane_final is 'The lane keys alone decide: no message needs testing.';
+comment on column pgq.filter.lane_final is
+    'The lane keys alone decide, so no message needs testing.';
 comment on column pgq.filter.lane_hashes is
     'Hashes that the hashed lane key of a match can have; null: any.';
 revoke all on table pgq.filter from public;
@@ -38,8 +40,8 @@ create table pgq.filter_scan (
 ) with (fillfactor = 50);
 create index filter_scan_idx on pgq.filter_scan (filter_id, queue_id);
 comment on table pgq.filter_scan is
-    'Scan cursors of filters: no ready row that the snapshot of low could see and that comes '
-    'before its rank holds a match.';
+    'Scan cursors of filters. No ready row before the rank of the cursor holds a match, among the '
+    'rows that the snapshot of low could see.';
 revoke all on table pgq.filter_scan from public;
 
 -- Claims append rows and maintain() adds them up: no row is contended.
@@ -52,8 +54,9 @@ create table pgq.filter_hit (
     used_at   timestamptz not null,
     last_at   timestamptz
 );
-comment on table pgq.filter_hit is 'Counters of filters: the rows of a filter add up.';
-comment on column pgq.filter_hit.filter_id is '0: filters that were removed.';
+comment on table pgq.filter_hit is
+    'Counters of filters. The counters of a filter are the sum over its rows.';
+comment on column pgq.filter_hit.filter_id is '0: the sum of removed filters.';
 comment on column pgq.filter_hit.last_at is 'When a claim last found a match.';
 revoke all on table pgq.filter_hit from public;
 

@@ -21,12 +21,12 @@ create index journal_0_result_idx on pgq.journal_0 (lower(ids)) where result is 
 create index journal_1_result_idx on pgq.journal_1 (lower(ids)) where result is not null;
 create index journal_2_result_idx on pgq.journal_2 (lower(ids)) where result is not null;
 comment on table pgq.journal is
-    'The audit log: a row for each call that ended a lease or moved a set of messages. The publish '
-    'is in the message itself, the claim in the row that ended it (or still in the lease).';
+    'The audit log: a row for each call that ended a lease or moved a set of messages. The '
+    'message itself records its publication. The row that ended a lease also records the claim.';
 comment on column pgq.journal.event is
-    'ack, nack, release, bury, timeout, expire, replay, discard, cancel, purge, move (away), '
-    'arrive (from another queue), reschedule; by a later message with the dedup key: replace, '
-    'postpone.';
+    'ack, nack, release, bury, timeout, expire, replay, discard, cancel, purge, move (to another '
+    'queue), arrive (from another queue), reschedule; caused by a later message with the same '
+    'dedup key: replace, postpone.';
 comment on column pgq.journal.result is
     'The result that pgq.finish has stored for the one message in ids; null: none.';
 revoke all on table pgq.journal, pgq.journal_0, pgq.journal_1, pgq.journal_2 from public;

@@ -10,7 +10,8 @@ create table pgq.dedup (
 );
 create index dedup_until_idx on pgq.dedup (until);
 comment on table pgq.dedup is
-    'Dedup keys that a queue has seen within its window, and the message that won.';
+    'Dedup keys that a queue has seen within its window, and the message that has the key.';
 comment on column pgq.dedup.due_at is
-    'When the message is due, in a queue that replaces or postpones: a later message finds it so.';
+    'When the message is due, in a queue that replaces or postpones. A later message uses it to '
+    'find the row.';
 revoke all on table pgq.dedup from public;

@@ -6,9 +6,12 @@ create table pgq.waiter (
     armed    boolean not null default false,
     constraint waiter_pkey primary key (queue_id, waiter)
 ) with (fillfactor = 50);
-comment on table pgq.waiter is 'Consumers that sleep, or are about to: publishing notifies them.';
-comment on column pgq.waiter.until is 'The waiter is removed at this time unless it renews it.';
+comment on table pgq.waiter is
+    'Listeners: consumers that sleep or are about to sleep. Publishing notifies them.';
+comment on column pgq.waiter.until is
+    'The listener is removed at this time, unless it renews its registration.';
 comment on column pgq.waiter.horizon is
-    'Publishing transactions before this one may not have seen the waiter.';
-comment on column pgq.waiter.armed is 'These have all ended: any new message notifies the waiter.';
+    'Publishing transactions before this one may not have seen the listener.';
+comment on column pgq.waiter.armed is
+    'All these transactions have ended, so every new message notifies the listener.';
 revoke all on table pgq.waiter from public;

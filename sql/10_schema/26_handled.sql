@@ -9,7 +9,7 @@ create table pgq.handled (
 create index handled_order_idx on pgq.handled (role, handler, handled_id);
 create index handled_at_idx on pgq.handled (handled_at);
 comment on table pgq.handled is
-    'The messages that a handler has seen: the newest ones, a ring per handler.';
+    'The newest messages that each handler has seen.';
 comment on column pgq.handled.role is
     'The role of the handler, which called pgq.seen; empty: the owner.';
 revoke all on table pgq.handled from public;

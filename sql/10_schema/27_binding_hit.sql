@@ -5,7 +5,8 @@ create table pgq.binding_hit (
     last_at    timestamptz not null,
     added_up   boolean not null default false
 );
-comment on table pgq.binding_hit is 'How often subscriptions match; the rows of a binding add up.';
+comment on table pgq.binding_hit is
+    'How often subscriptions have matched. The count of a binding is the sum over its rows.';
 comment on column pgq.binding_hit.added_up is
     'The row is a sum of earlier rows, which pgq.traffic has counted.';
 revoke all on table pgq.binding_hit from public;

@@ -6,7 +6,8 @@
 create domain pgq.caller as name not null
     constraint caller_is_current_user check (value = current_user);
 comment on domain pgq.caller is
-    'The role that calls a function: leave it out. It is current_user, and can be nothing else.';
+    'The role that calls a function. Leave it out: it is current_user, and no other value is '
+    'accepted.';
 -- No call of a function needs this right. A role that had it could store values for another role.
 revoke all on type pgq.caller from public;
 

@@ -19,10 +19,11 @@ create unlogged table pgq.staged (
 );
 create index staged_token_idx on pgq.staged (token, position);
 comment on table pgq.staged is
-    'Messages for a later publication, put here by INSERT or COPY: pgq.publish_staged publishes '
-    'those of the given tokens, all at once. The rest is deleted after a day.';
+    'Messages for a later publication, added by INSERT or COPY. pgq.publish_staged publishes '
+    'those of the given tokens together. Other rows are deleted after a day.';
 comment on column pgq.staged.token is
-    'Names one attempt of one writer: with a new one for each, a retry makes no duplicates.';
+    'Names one attempt of one writer. Each attempt uses a new token, so a retry makes no '
+    'duplicates.';
 comment on column pgq.staged.position is 'The order within a token.';
 revoke all on table pgq.staged from public;
 
@@ -36,10 +37,10 @@ create table pgq.writer (
     constraint writer_pkey primary key (writer)
 ) with (fillfactor = 50);
 comment on table pgq.writer is
-    'The last epoch that each named writer has published: to publish it again does nothing.';
+    'The last epoch that each named writer has published. Publishing it again does nothing.';
 comment on column pgq.writer.size is 'How many messages that epoch had.';
 comment on column pgq.writer.query is
-    'The query whose checkpoint numbers the epochs: another query is refused.';
+    'The query whose checkpoint numbers the epochs. Another query is rejected.';
 comment on column pgq.writer.role is
-    'The role that publishes under the name: no other role may use it, except the owner.';
+    'The role that publishes under the name. Only the owner may use the names of other roles.';
 revoke all on table pgq.writer from public;

@@ -17,9 +17,10 @@ comment on column pgq.stream.owner is 'The process that owns the name now; null:
 comment on column pgq.stream.until is
     'The owner loses the name at this time unless it renews it.';
 comment on column pgq.stream.stream_id is
-    'Distinguishes this consumer from an earlier one of the same name, or one elsewhere.';
+    'Distinguishes this consumer from consumers of the same name in another database, or of an '
+    'earlier time.';
 comment on column pgq.stream.query is
-    'The query whose checkpoint numbers the batches: pgq.stream_bind refuses another query.';
+    'The query whose checkpoint numbers the batches. pgq.stream_bind rejects another query.';
 comment on column pgq.stream.committed is
     'The last batch that pgq.commit_batch has finished, in one transaction with its results.';
 revoke all on table pgq.stream from public;
@@ -37,11 +38,11 @@ create table pgq.lineage (
 );
 create index lineage_batch_idx on pgq.lineage (queue_id, consumer, batch);
 comment on table pgq.lineage is
-    'The readers of the last batches of each stream, and what was committed with them.';
+    'The readers of recent batches of each stream, and what was committed with them.';
 comment on column pgq.lineage.reader is
     'The execution of an engine that reads the batch, such as query, run and batch of Spark.';
-comment on column pgq.lineage.size is 'How many messages the batch held when it was read.';
+comment on column pgq.lineage.size is 'The number of messages in the batch when it was read.';
 comment on column pgq.lineage.committed_at is
-    'When pgq.commit_batch finished it; null: it was not finished that way.';
-comment on column pgq.lineage.wrote is 'How many rows went where, as the writer reports.';
+    'When pgq.commit_batch finished the batch; null: another call did, or none.';
+comment on column pgq.lineage.wrote is 'How many rows went to each table, as the writer reports.';
 revoke all on table pgq.lineage from public;

@@ -4,11 +4,11 @@ create table pgq.archive (
     until timestamptz
 );
 comment on table pgq.archive is
-    'One row while the log is archived: an era that has not been archived is kept for this long '
-    'beyond its retention. No row: eras do not wait for an archive.';
-comment on column pgq.archive.owner is 'The process that archives now; null: none.';
+    'One row while the log is archived. It says how long an era that has not been archived is '
+    'kept beyond its retention. No row: eras do not wait for an archive.';
+comment on column pgq.archive.owner is 'The process that currently archives; null: none.';
 comment on column pgq.archive.until is
-    'The owner loses its place at this time unless it renews it.';
+    'The owner loses the archive at this time, unless it renews its ownership.';
 revoke all on table pgq.archive from public;
 
 -- A copy that failed halfway stays where it is. Only the last attempt can be confirmed, so no
@@ -19,11 +19,11 @@ create table pgq.archive_copy (
     attempt int not null default 1,
     constraint archive_copy_pkey primary key (era)
 );
-comment on table pgq.archive_copy is 'The copies of the eras that are still in the log.';
+comment on table pgq.archive_copy is 'Copies of eras that are still in the log.';
 comment on column pgq.archive_copy.copy_id is
     'Distinguishes the copies of this era from those of other databases.';
 comment on column pgq.archive_copy.attempt is
-    'The last attempt to copy the era, which is the only one that can be confirmed.';
+    'The last attempt to copy the era. Only this attempt can be confirmed.';
 revoke all on table pgq.archive_copy from public;
 
 create table pgq.archive_era (
@@ -39,12 +39,12 @@ create table pgq.archive_era (
     constraint archive_era_pkey primary key (era)
 );
 comment on table pgq.archive_era is
-    'Every era whose copy was confirmed, and where the copy is. Together with the live log these '
-    'are all messages that were published since the archive began.';
+    'Every era with a confirmed copy, and the path of the copy. Together with the live log, the '
+    'copies have all messages that were published since the archive began.';
 comment on column pgq.archive_era.low is 'The smallest id in the copy; null: it is empty.';
 comment on column pgq.archive_era.high is 'The largest id in the copy.';
 comment on column pgq.archive_era.old is
-    'The ids in the copy that are not larger than all ids of the eras before: only these can be in '
-    'another copy too.';
-comment on column pgq.archive_era.path is 'Where the copy is, as its maker reports.';
+    'The ids in the copy that are not larger than all ids of earlier eras. Only these ids can '
+    'also be in another copy.';
+comment on column pgq.archive_era.path is 'The path of the copy, as its maker reports.';
 revoke all on table pgq.archive_era from public;

@@ -21,6 +21,6 @@ comment on column pgq.maintenance.counted_seen is
 comment on column pgq.maintenance.counted_by is
     'The transaction of that count: its own events are not counted yet.';
 comment on column pgq.maintenance.before_id is
-    'The last id, and the pages of the journal''s slots, one count earlier: transactions that '
+    'The last id, and the pages of the audit log''s slots, one count earlier. Transactions that '
     'began since then may have committed after the last count.';
 revoke all on table pgq.maintenance from public;

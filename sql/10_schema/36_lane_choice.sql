@@ -7,7 +7,6 @@ create table pgq.lane_choice (
     constraint lane_choice_pkey primary key (queue_id, key)
 );
 comment on table pgq.lane_choice is
-    'Why maintain() has made fields the lane keys of a queue with lane_keys {auto}, or dropped '
-    'them.';
+    'Why maintain() has added or dropped lane keys of a queue with lane_keys {auto}.';
 comment on column pgq.lane_choice.used is 'The field is a lane key; false: it was dropped.';
 revoke all on table pgq.lane_choice from public;

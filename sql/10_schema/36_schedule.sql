@@ -22,9 +22,10 @@ create table pgq.schedule (
 ) with (fillfactor = 50);
 create index schedule_next_idx on pgq.schedule (next_at);
 comment on table pgq.schedule is
-    'Messages that are published at regular times, by claims and by maintain().';
-comment on column pgq.schedule.cron is 'Five fields: minute, hour, day, month, weekday.';
-comment on column pgq.schedule.every is 'Or: the time between two runs, counted from started_at.';
+    'Messages that claims and maintain() publish at regular times.';
+comment on column pgq.schedule.cron is
+    'Five fields: minute, hour, day, month, weekday. A schedule has either cron or every.';
+comment on column pgq.schedule.every is 'The interval between two runs, counted from started_at.';
 comment on column pgq.schedule.time_zone is 'The zone of cron, and of the days of every.';
 comment on column pgq.schedule.missed is
     'Missed runs: skip them, run one for all of them, or run all.';

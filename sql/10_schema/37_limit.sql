@@ -14,14 +14,16 @@ create table pgq.queue_limit (
         on delete cascade
 );
 comment on table pgq.queue_limit is
-    'The limits on what may be claimed: a row for each queue that has limits.';
-comment on column pgq.queue_limit.max_leased is 'The most messages that are leased at a time.';
-comment on column pgq.queue_limit.rate is 'The most messages per interval, such as 100/min.';
+    'The limits on what may be claimed: one row for each queue with limits.';
+comment on column pgq.queue_limit.max_leased is
+    'The largest number of messages that may be leased at a time.';
+comment on column pgq.queue_limit.rate is
+    'The largest number of messages per interval, such as 100/min.';
 comment on column pgq.queue_limit.burst is
     'How many messages may be claimed at once after a pause.';
-comment on column pgq.queue_limit.lane_max_leased is 'As max_leased, for each lane.';
-comment on column pgq.queue_limit.lane_rate is 'As rate, for each lane.';
-comment on column pgq.queue_limit.lane_burst is 'As burst, for each lane.';
+comment on column pgq.queue_limit.lane_max_leased is 'Like max_leased, for each lane.';
+comment on column pgq.queue_limit.lane_rate is 'Like rate, for each lane.';
+comment on column pgq.queue_limit.lane_burst is 'Like burst, for each lane.';
 comment on column pgq.queue_limit.fair is 'Claims take turns over the lanes.';
 comment on column pgq.queue_limit.step is 'Seconds per message, from the rate.';
 comment on column pgq.queue_limit.lane_step is 'Seconds per message of a lane.';
@@ -37,11 +39,11 @@ create table pgq.flow (
     constraint flow_pkey primary key (queue_id, lane, full_at)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 comment on table pgq.flow is
-    'The token buckets of limited queues and of their lanes, and the rows that their claims lock.';
+    'The token buckets of limited queues and of their lanes, and rows that claims lock.';
 comment on column pgq.flow.lane is
-    '16 to 31: the shards of the whole queue; else the hash of a lane''s label.';
+    '16 to 31: the shards of the whole queue. Other values: the hash of a lane''s label.';
 comment on column pgq.flow.full_at is
-    'When the bucket is full again; 1970: the row that claims lock.';
+    'When the bucket is full again; 1970: a row that claims lock.';
 revoke all on table pgq.flow from public;
 
 -- The first row of a lane.

@@ -1,5 +1,5 @@
--- Publishing and acknowledging write nothing here: maintain() counts what they leave in the log, in
--- the journal and in binding_hit.
+-- Publishing and acknowledging write nothing here: maintain() counts rows of the log, the audit log
+-- and binding_hit.
 create table pgq.traffic (
     queue_id int not null,
     minute   timestamptz not null,

@@ -43,6 +43,6 @@ select pg_catalog.pg_extension_config_dump('pgq.queue_limit', '');
 select pg_catalog.pg_extension_config_dump('pgq.flow', '');
 select pg_catalog.pg_extension_config_dump('pgq.schedule',
     'where role is null or exists (select from pg_catalog.pg_roles r where r.oid = role)');
--- Not the rights of dropped roles: elsewhere their oids may be those of other roles.
+-- Without the rights of dropped roles: in another cluster their oids may be those of other roles.
 select pg_catalog.pg_extension_config_dump('pgq.queue_right',
     'where exists (select from pg_catalog.pg_roles r where r.oid = role)');

@@ -35,10 +35,11 @@ return pattern operator(pg_catalog.~) E'^\\^[^|*+]*$'
 comment on function pgq._filter_is_anchored(text) is
     'Whether a regular expression matches at the start of a text only, and has bounds.';
 
--- How many characters of a regular expression may be one of several, with the copies that bounds
--- make. Each of them can double the states that PostgreSQL builds for a text. That is not so if the
--- match begins at the start of the text, or if there is one class and no other character is in it.
--- Behind plain text that cannot overlap itself fewer matches are under way at once.
+-- How many characters of a regular expression are classes, with the copies that bounds make. Each
+-- class can double the states that PostgreSQL builds for a text. Exceptions: the match begins at
+-- the start of the text, or there is only one class and it contains no other character of the
+-- expression. After plain text that cannot overlap itself, fewer partial matches are possible at a
+-- time.
 create or replace function pgq._filter_wide(pattern text)
 returns int
 language plpgsql immutable strict parallel safe
@@ -81,7 +82,7 @@ begin
 end
 $$;
 comment on function pgq._filter_wide(text) is
-    'How many characters of a regular expression may be one of several.';
+    'How many characters of a regular expression are classes.';
 
 -- Refuses a regular expression that PostgreSQL would take long to compile or to run.
 create or replace function pgq._filter_check_regex(pattern text, at text)

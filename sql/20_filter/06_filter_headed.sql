@@ -41,9 +41,9 @@ comment on function pgq._filter_head_groups(text[]) is
 
 -- The current item (@), a string, matches one of these patterns, which are sorted by the plain text
 -- that they begin with. Patterns with similar beginnings share one regular expression, and
--- comparisons select the one to try: the time for a regular expression grows with its length, even
--- where the first character decides. Of patterns that ignore case the heads are first letters: each
--- comparison is made with both cases.
+-- comparisons select the one to try, because the time for a regular expression grows with its
+-- length. For patterns that ignore case, each comparison is made with both cases of the first
+-- letter.
 create or replace function pgq._filter_headed(heads text[], regexes text[], ignoring boolean)
 returns text
 language plpgsql immutable strict parallel safe

@@ -16,4 +16,4 @@ begin
 end
 $$;
 comment on function pgq._filter_policy_head(jsonb, int) is
-    'The key that all fields of a policy lie below, if there is one.';
+    'The key above all fields of a policy, if there is one.';

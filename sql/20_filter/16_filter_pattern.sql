@@ -54,4 +54,4 @@ begin
 end
 $$;
 comment on function pgq._filter_pattern(text, text) is
-    'The regular expression that a text operator of the filter language stands for.';
+    'The regular expression of a text operator of the filter language.';

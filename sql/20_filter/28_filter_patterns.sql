@@ -1,6 +1,6 @@
--- The tests of a list that need a regular expression, those that ignore case or the others: their
--- length, the plain text that they begin with, at how many places they search, and how many of
--- their characters may be one of several.
+-- The tests of a list that need a regular expression: those that ignore case, or the others.
+-- Returns their length, the plain text that they begin with, at how many places they search, and
+-- how many of their characters are classes.
 create or replace function pgq._filter_regexes(
     tests jsonb[], ignoring boolean, out length int, out head text, out steps int, out ones int)
 returns setof record
@@ -40,12 +40,12 @@ comment on function pgq._filter_regexes(jsonb[], boolean) is
 
 -- How many nodes the regular expressions of one list count as: those that ignore case, or the
 -- others. Measured: a node is about 0.16 us, one equality. A regular expression of s characters
--- takes 1 us + s * 0.0065 us, more if it is long, and 0.06 us + s * 0.0006 us for each new
--- state. An anchored pattern makes at most as many states as it has characters.
+-- takes 1 us + s * 0.0065 us, more if it is long, and 0.06 us + s * 0.0006 us for each new state.
+-- An anchored pattern makes at most as many states as it has characters.
 --
--- Patterns search that can begin anywhere, or continue anywhere after their plain beginning.
--- PostgreSQL follows all of them at once, except those whose beginnings exclude each other. So the
--- largest sum counts of patterns whose beginnings one text can have.
+-- A pattern searches if it can begin anywhere, or continue anywhere after its plain beginning.
+-- PostgreSQL follows all such patterns at once, except those whose beginnings exclude each other.
+-- So only patterns whose beginnings one text can have are added up, and the largest sum counts.
 create or replace function pgq._filter_regex_nodes(tests jsonb[], ignoring boolean)
 returns int
 language plpgsql immutable strict parallel safe

@@ -38,4 +38,5 @@ begin
 end
 $$;
 comment on function pgq._filter_policy(jsonb, text, int) is
-    'Turns the lists of a filter into a tree in which one element of an array meets all of them.';
+    'Turns the lists of a filter into a tree in which one element of an array satisfies all of '
+    'them.';

@@ -1,4 +1,4 @@
--- Of conditions that all hold, joins those that bound one field from both sides: $gte and $lt are
+-- Joins conditions (of a conjunction) that bound one field from both sides: $gte and $lt are
 -- separate tests. If the field has several values, each bound may hold for another value.
 create or replace function pgq._filter_bounds(choices jsonb)
 returns jsonb

@@ -1,7 +1,7 @@
--- Conditions that every message must meet to match a tree, each of which can be looked up. A choice
--- is a list of {"in", "path", "kind", "value"}, of which a message meets at least one. The result
--- is a list of choices, of which one is enough; [] if there is none. scope and prefix are those of
--- the element that an item stands for.
+-- Conditions that a message must satisfy to match a tree, and that can be looked up. A choice is a
+-- list of {"in", "path", "kind", "value"}; a match satisfies at least one of them. The result is a
+-- list of choices, of which one is enough; [] if there is none. scope and prefix are those of the
+-- element that an item stands for.
 create or replace function pgq._filter_anchors(
     tree jsonb, scope text default null, prefix jsonb default '[]')
 returns jsonb
@@ -96,4 +96,4 @@ begin
 end
 $$;
 comment on function pgq._filter_anchors(jsonb, text, jsonb) is
-    'Conditions by which a syntax tree can be found: choices of alternatives.';
+    'Conditions by which publishing can find a syntax tree: choices of alternatives.';

@@ -19,5 +19,5 @@ end
 $$;
 comment on function pgq.matches(jsonb, jsonb, jsonb, text, int, text, text, text, text, text, int,
     timestamptz, timestamptz, bigint) is
-    'Whether a message with these headers, payload and fields matches the filter. A missing
-published_at means now. An invalid filter is refused with QU004.';
+    'Whether a message with these headers, payload and fields matches the filter. A missing '
+    'published_at means now. QU004 if the filter is invalid.';

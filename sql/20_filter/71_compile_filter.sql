@@ -16,6 +16,6 @@ begin
 end
 $$;
 comment on function pgq.compile_filter(jsonb) is
-    'Shows a filter in compiled form: scope (what it reads: headers, payload, content for both,
-message if also other fields), path (the jsonpath that runs), tree (its normal form), operands.
-QU004 if the filter is invalid.';
+    'Shows the compiled form of a filter. scope: what it reads (headers, payload, content for '
+    'both, message if also other fields). path: the jsonpath that runs. tree: the normal form. '
+    'operands: its values. QU004 if the filter is invalid.';

@@ -34,4 +34,4 @@ begin
 end
 $$;
 comment on function pgq._lease_token(timestamptz) is
-    'A token that no lease has, for a lease that lasts until then.';
+    'A new token, for a lease that lasts until the given time.';

@@ -33,9 +33,9 @@ comment on function pgq._rank_is_back(bigint) is 'Whether the rank is one of a r
 create or replace function pgq._rank_first() returns bigint
 language sql immutable parallel safe
 return -9223372036854775808;
-comment on function pgq._rank_first() is 'A rank before all others.';
+comment on function pgq._rank_first() is 'A rank that sorts before all others.';
 
 create or replace function pgq._rank_last() returns bigint
 language sql immutable parallel safe
 return 9223372036854775807;
-comment on function pgq._rank_last() is 'A rank behind all others.';
+comment on function pgq._rank_last() is 'A rank that sorts after all others.';

@@ -17,4 +17,4 @@ begin
     return v_size::int;
 end
 $$;
-comment on function pgq._set_size(int8multirange) is 'How many ids a set holds.';
+comment on function pgq._set_size(int8multirange) is 'The number of ids in a set.';

@@ -9,4 +9,4 @@ return case when extract(year from span) >= 0 and extract(month from span) >= 0
        then least(greatest(span, interval '0'), make_interval(years => years))
        else make_interval(years => years) end;
 comment on function pgq._bounded(interval, int) is
-    'A time span that can be added to any date, of at most the given years.';
+    'A duration of at most the given years, which can be added to any date.';

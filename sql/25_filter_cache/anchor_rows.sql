@@ -38,4 +38,4 @@ begin
 end
 $$;
 comment on function pgq._anchor_rows(int, text, jsonb) is
-    'The rows of pgq.anchor that stand for one choice of conditions.';
+    'The rows of pgq.anchor for one choice of conditions.';

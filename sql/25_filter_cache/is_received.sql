@@ -12,4 +12,4 @@ begin
 end
 $$;
 comment on function pgq._is_received(int[], pgq.message) is
-    'Whether one of these queues receives such a message.';
+    'Whether one of these queues receives a message with these properties.';

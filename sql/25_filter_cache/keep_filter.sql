@@ -9,8 +9,8 @@ begin
     if v_filter.filter_id is not null then
         return v_filter;
     end if;
-    -- Two sessions may store the same filter at once: both rows are right, and neither waits. Each
-    -- queue has a limit of its own, so that none can fill the cache of the others.
+    -- Two sessions may store the same filter at once: both rows are correct, and neither session
+    -- waits. Each queue has its own limit, so that no queue can fill the cache of others.
     if (select count(*) < pgq._limit('filters') from pgq.filter f
         where f.queue_id = queue.queue_id)
     then
@@ -25,4 +25,4 @@ begin
 end
 $$;
 comment on function pgq._keep_filter(pgq.queue, jsonb) is
-    'A filter in compiled form, kept for the next time.';
+    'Compiles a filter and stores it for later claims.';

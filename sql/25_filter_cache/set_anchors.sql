@@ -1,5 +1,5 @@
--- Makes the anchors of a binding, on the values that the fewest other filters have as anchors: a
--- value that all filters test for would find all of them.
+-- Makes the anchors of a binding. It prefers values that the fewest other filters have as anchors:
+-- a value that all filters test would find all of them.
 create or replace function pgq._set_anchors(binding pgq.binding) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -26,4 +26,4 @@ begin
     return v_document;
 end
 $$;
-comment on function pgq._lane_document(text[], jsonb) is 'A label as a message.';
+comment on function pgq._lane_document(text[], jsonb) is 'A label in the form of a message.';

@@ -21,4 +21,4 @@ end
 $$;
 comment on function pgq._add_range(
     int, int, int, boolean, int, timestamptz, jsonb, boolean, bigint, bigint, int, boolean, int) is
-    'Makes ready rows from a range of ids that share everything else.';
+    'Makes ready rows from a range of ids with equal properties.';

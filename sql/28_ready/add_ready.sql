@@ -31,4 +31,4 @@ end
 $$;
 comment on function pgq._add_ready(
     int, int, int, boolean, int, timestamptz, jsonb, boolean, bigint[], int, boolean, int) is
-    'Makes ready rows from sorted ids that share everything else.';
+    'Makes ready rows from sorted ids with equal properties.';

@@ -21,4 +21,4 @@ begin
         ) h);
 end
 $$;
-comment on function pgq._held_by(int) is 'The messages that a queue holds, in whatever state.';
+comment on function pgq._held_by(int) is 'The messages that a queue holds, in any state.';

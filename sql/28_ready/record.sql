@@ -16,4 +16,4 @@ begin
 end
 $$;
 comment on function pgq._record(int, text, int, int8multirange, text) is
-    'Records what was done to messages of a queue by a caller without a lease.';
+    'Records an operation on messages of a queue by a caller without a lease.';

@@ -4,12 +4,12 @@ create or replace function pgq._shards(limits pgq.queue_limit) returns int
 language sql immutable parallel safe
 return least(16, limits.max_leased, case when limits.step is not null then
     greatest(1, pgq._burst(limits.rate, limits.burst) / 10) end);
-comment on function pgq._shards(pgq.queue_limit) is 'Into how many shards limits are cut.';
+comment on function pgq._shards(pgq.queue_limit) is 'The number of shards of a limit.';
 
 create or replace function pgq._shard_lane(shard int) returns bigint
 language sql immutable parallel safe
 return 16 + shard;
-comment on function pgq._shard_lane(int) is 'The lane of pgq.flow that stands for a shard.';
+comment on function pgq._shard_lane(int) is 'The column lane of pgq.flow for a shard.';
 
 create or replace function pgq._shard_permits(limits pgq.queue_limit, shards int, shard int)
 returns int8multirange

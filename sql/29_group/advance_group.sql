@@ -1,5 +1,6 @@
--- Makes the next message in line the head, after a head that is done, and returns it for the caller
--- to admit; null if there is none. held: another transaction has the group, and nothing was done.
+-- Makes the next message of the group backlog the head, after the old head has ended. Returns it
+-- for the caller to admit; null if there is none. held: another transaction holds the group, and
+-- nothing was changed.
 create or replace function pgq._advance_group(
     queue_id int, group_key text, message_id bigint,
     out held boolean, out next_id bigint, out failures jsonb, out due_at timestamptz)
@@ -39,4 +40,4 @@ begin
 end
 $$;
 comment on function pgq._advance_group(int, text, bigint) is
-    'Makes the next message in line the head of its group.';
+    'Makes the next message of a group''s backlog the head of the group.';

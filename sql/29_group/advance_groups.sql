@@ -1,4 +1,4 @@
--- The heads with these ids are done: the next messages in line become heads.
+-- The heads with these ids have ended: the next messages of their groups become heads.
 create or replace function pgq._advance_groups(
     queue pgq.queue, ids int8multirange, now timestamptz
 ) returns void
@@ -17,8 +17,8 @@ begin
         where m.group_key is not null order by m.group_key, m.id
     loop
         v_count := v_count + 1;
-        -- A publisher may hold the group and be about to add to the line. An ack does not wait for
-        -- it: it stores a deferred advance, for a claim after the publisher's commit.
+        -- A publisher may hold the group and be about to add to its backlog. An ack does not wait
+        -- for it: it stores a deferred advance, for a claim after the publisher's commit.
         v_next := pgq._advance_group(queue.queue_id, v_message.group_key, v_message.id);
         if v_next.held then
             insert into pgq.group_stall (queue_id, group_key, message_id)
@@ -39,4 +39,4 @@ begin
 end
 $$;
 comment on function pgq._advance_groups(pgq.queue, int8multirange, timestamptz) is
-    'Makes the next message of each group its head, after one that is done.';
+    'Makes the next message of each group its head, after the old head has ended.';

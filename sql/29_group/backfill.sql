@@ -41,8 +41,9 @@ begin
               and (m.topic = binding.pattern and binding.regex is null or m.topic ~ binding.regex)
               and pgq._matches(binding.path, binding.scope, m, 1, v_now)
               and not v_held @> m.id
-              -- Nor messages that it has finished by another binding. If acks are not recorded, a
-              -- message counts as finished if a binding of the time of its publication matches it.
+              -- Messages that it has finished by another binding are not added either. If acks are
+              -- not recorded, a message counts as finished if a binding that existed at its
+              -- publication matches it.
               and not (coalesce(v_done @> m.id, true) and exists (
                   select from pgq.binding b
                   where b.queue_id = queue.queue_id and b.binding_id <> binding.binding_id

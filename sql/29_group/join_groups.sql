@@ -1,5 +1,5 @@
--- Puts messages into their ordering groups, in order: the first of a group that has no head
--- becomes its head and is returned, the others wait in line.
+-- Puts messages into their ordering groups, in order. If a group has no head, its first message
+-- becomes the head and is returned. The others wait in the group backlog.
 create or replace function pgq._join_groups(
     queue_id int, ids bigint[], failures jsonb, due_at timestamptz default null)
 returns bigint[]

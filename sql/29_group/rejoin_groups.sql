@@ -1,5 +1,5 @@
 -- Puts messages that return to a queue into their ordering groups: as the head if the group has no
--- other head by now, else in line. Deletes deferred advances from these messages.
+-- other head now, otherwise into the group backlog. Deletes deferred advances from these messages.
 create or replace function pgq._rejoin_groups(
     queue pgq.queue, ids bigint[], failures jsonb, due_at timestamptz, now timestamptz
 ) returns void

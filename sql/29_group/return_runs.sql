@@ -1,8 +1,8 @@
--- Gives back messages of a lease that holds runs of groups: they failed, or were released. Later
--- messages of the same groups leave the lease too and wait in line again; no attempt is counted for
--- them. A message that is given back and is not the head of its group waits in line as well. The
+-- Returns failed or released messages of a lease that holds runs of groups. Later messages of the
+-- same groups also leave the lease and return to the group backlog; no attempt is counted for them.
+-- A failed or released message that is not the head of its group returns to the backlog, too. The
 -- first messages of each group, at most "most", keep their failures, so that each is delivered
--- alone. Returns the heads that are left: the caller decides what becomes of them.
+-- alone. Returns the remaining heads, which the caller retries or buries.
 create or replace function pgq._return_runs(
     ended pgq.lease, failures jsonb, delay interval, now timestamptz, most int default 2147483647
 ) returns pgq.lease
@@ -58,4 +58,4 @@ begin
 end
 $$;
 comment on function pgq._return_runs(pgq.lease, jsonb, interval, timestamptz, int) is
-    'Puts messages of groups behind failed or released ones back into the line.';
+    'Returns messages after failed or released ones to the backlogs of their groups.';

@@ -13,6 +13,5 @@ begin
 end
 $$;
 comment on function pgq.addressed_to(text) is
-    'A filter document for messages that are addressed to the recipient, or to nobody in '
-    'particular '
-    '(broadcast). Null selects everything.';
+    'A filter for messages that are addressed to the recipient, or to no recipient (broadcast). '
+    'Null selects everything.';

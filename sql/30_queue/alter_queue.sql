@@ -63,8 +63,8 @@ begin
     end if;
     v_queue.limited := v_limits.queue_id is not null;
 
-    -- Ready rows keep the lanes they have. A lane of other keys can hold any message from now on,
-    -- and claims scan rows without a lane until none is left: no message is touched here, however
+    -- Ready rows keep their lanes. From now on a lane of other keys can contain any message, and
+    -- claims scan rows without a lane until none is left. So this call changes no message, however
     -- many there are, and a publisher that still uses the old keys does no harm.
     if v_before.lane_keys is distinct from v_queue.lane_keys then
         v_queue.lanes_full := false;
@@ -97,7 +97,7 @@ $$;
 comment on function pgq.alter_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
     text, text, boolean, int, text, int, int, text, int, boolean, interval, text, pgq.caller) is
-    'Changes the given parts of a queue''s policy; null keeps a part, lane_keys => ''{}'' removes '
-    'the lanes, ''{auto}'' lets maintain() choose them, 0 or an empty rate removes a limit. Works '
-    'on a queue with messages and consumers: the call touches no message, maintain() sorts them '
-    'into lanes, and a limit counts what is claimed from then on.';
+    'Changes the given options of a queue. Null keeps an option. lane_keys => ''{}'' removes the '
+    'lanes, and ''{auto}'' lets maintain() choose them. 0 or an empty rate removes a limit. Works '
+    'on a queue with messages and consumers, and changes no message: maintain() sorts messages '
+    'into new lanes. A new limit counts messages that are claimed from now on.';

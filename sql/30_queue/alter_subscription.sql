@@ -30,5 +30,5 @@ begin
 end
 $$;
 comment on function pgq.alter_subscription(text, text, jsonb, pgq.caller) is
-    'Gives a subscription another filter, null for none. The next publish uses it; messages that '
-    'the queue has received stay in it.';
+    'Gives a subscription another filter; null removes the filter. The next publish uses it. '
+    'Messages that the queue has received stay.';

@@ -56,4 +56,4 @@ begin
     raise exception '%', v_problem using errcode = 'invalid_parameter_value', hint = v_hint;
 end
 $$;
-comment on function pgq._check_lane_keys(text[]) is 'Raises 22023 unless these are lane keys.';
+comment on function pgq._check_lane_keys(text[]) is 'Raises 22023 unless the lane keys are valid.';

@@ -78,4 +78,4 @@ begin
     raise exception '%', v_problem using errcode = 'invalid_parameter_value', hint = v_hint;
 end
 $$;
-comment on function pgq._check_policy(pgq.queue) is 'Raises 22023 unless the policy makes sense.';
+comment on function pgq._check_policy(pgq.queue) is 'Raises 22023 unless the policy is valid.';

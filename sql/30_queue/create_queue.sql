@@ -112,7 +112,8 @@ $$;
 comment on function pgq.create_queue(
     text, text[], interval, int, interval, interval, interval, text, interval, text, int,
     text, text, boolean, int, text, int, int, text, int, boolean, interval, text) is
-    'Creates a queue that receives the topic of its name. Returns false if it exists with the same '
-    'policy; raises QU002 if it exists with another. Limits: at most max_leased messages leased at '
-    'a time; rate, such as 100/min, with a burst (a tenth of it unless given); lane_max_leased and '
-    'lane_rate for each lane; fair lets the lanes take turns.';
+    'Creates a queue that receives the topic of its name. Returns false if the queue exists with '
+    'the same options. QU002 if it exists with other options. Limits: max_leased is the largest '
+    'number of messages leased at a time. rate, such as 100/min, limits claims; burst is the size '
+    'of its token bucket (by default a tenth of the rate). lane_max_leased, lane_rate and '
+    'lane_burst limit each lane. With fair, claims take turns over the lanes.';

@@ -40,5 +40,5 @@ begin
 end
 $$;
 comment on function pgq.drop_queue(text, boolean, pgq.caller) is
-    'Drops a queue. A queue that still holds messages or dead letters is dropped only by force, '
-    'together with them. False if another session has dropped it meanwhile.';
+    'Drops a queue. If it has messages or dead letters, force => true is needed, and they are '
+    'deleted. Returns false if another session has dropped it meanwhile.';

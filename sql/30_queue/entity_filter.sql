@@ -28,7 +28,7 @@ begin
 end
 $$;
 comment on function pgq.entity_filter(text[], text[], boolean, text[], text[]) is
-    'A filter document from lists of senders and recipients; each type is exact (default) or '
-    'regex. A match has a sender of the list and, if given, a recipient of the list, or (with '
-    'broadcast_filter) no recipient. '
-    'Null: no condition. broadcast_filter => false leaves out messages without a recipient.';
+    'A filter from lists of senders and recipients. Each type is exact (default) or regex. A '
+    'match has a sender of the list and, if recipients are given, a recipient of the list or '
+    '(with broadcast_filter) no recipient. Null: no condition. broadcast_filter => false excludes '
+    'messages without a recipient.';

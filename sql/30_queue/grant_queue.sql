@@ -8,7 +8,7 @@ begin
 end
 $$;
 comment on function pgq.grant_queue(text, name, text) is
-    'Gives a role and its members a right to a queue. publish: to publish to every topic that the '
-    'queue receives. consume: to claim from it and to inspect it. admin: both, and to alter, '
-    'pause, subscribe, replay, discard and drop it. The role also gets the privileges that it '
-    'needs to call the functions of that right. False if it has the right already.';
+    'Gives a role and its members a right to a queue. publish: publish to every topic that the '
+    'queue receives. consume: claim from the queue and inspect it. admin: both, and alter, pause, '
+    'subscribe, replay, discard and drop. The role also gets the privileges to call the functions '
+    'of that right. Returns false if it has the right already.';

@@ -1,5 +1,5 @@
--- The limits of a queue: those given, else those that it has; 0 and '' stand for no limit. Null if
--- none is left; 22023 if they make no sense.
+-- The limits of a queue: the given ones, otherwise those that it has. 0 and '' remove a limit. Null
+-- if no limit is left; 22023 if they are invalid.
 create or replace function pgq._limits(
     queue pgq.queue, max_leased int, rate text, burst int, lane_max_leased int, lane_rate text,
     lane_burst int, fair boolean

@@ -13,5 +13,5 @@ begin
 end
 $$;
 comment on function pgq.pause(text, pgq.caller) is
-    'Stops delivery: claims return nothing until resume. Publishing and acknowledging go on. '
-    'False if the queue was paused already.';
+    'Stops delivery: claims return nothing until resume. Publishing and acknowledging continue. '
+    'Returns false if the queue was paused already.';

@@ -1,6 +1,6 @@
 -- Raises 42501 unless the caller, who is not the owner, administers a queue that receives every
--- message of the pattern: a subscription must not give a role anything that it could not have
--- before, neither messages to read nor topics to publish to.
+-- message of the pattern. A subscription must not extend the rights of a role: neither to messages
+-- to read nor to topics to publish to.
 create or replace function pgq._require_pattern(caller name, pattern text, regex text)
 returns void
 language plpgsql stable
@@ -23,4 +23,4 @@ begin
 end
 $$;
 comment on function pgq._require_pattern(name, text, text) is
-    'Raises 42501 unless the caller administers a queue that receives what the pattern matches.';
+    'Raises 42501 unless the caller administers a queue that receives all topics of the pattern.';

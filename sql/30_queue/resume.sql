@@ -1,4 +1,4 @@
--- Delivery goes on; false if the queue was not paused.
+-- Resumes delivery; false if the queue was not paused.
 create or replace function pgq.resume(
     queue text, caller pgq.caller default current_user
 ) returns boolean
@@ -17,4 +17,4 @@ begin
 end
 $$;
 comment on function pgq.resume(text, pgq.caller) is
-    'Lets a paused queue deliver again. False if it was not paused.';
+    'Lets a paused queue deliver again. Returns false if it was not paused.';

@@ -8,6 +8,6 @@ begin
 end
 $$;
 comment on function pgq.revoke_queue(text, name, text) is
-    'Takes a right to a queue away from a role, and the privileges that it no longer needs. The '
-    'role keeps what it has by another right or as a member of another role. False if it does not '
-    'have the right.';
+    'Takes a right to a queue away from a role, and the privileges that the role no longer needs. '
+    'Other rights stay, also those as a member of another role. Returns false if the role does '
+    'not have the right.';

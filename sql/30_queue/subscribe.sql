@@ -73,8 +73,9 @@ begin
 end
 $$;
 comment on function pgq.subscribe(text, text, jsonb, timestamptz, bigint, pgq.caller) is
-    'Lets a queue (created if it is new) receive the topics that match the pattern: '
-    'words separated by dots, * is one word, # is any number of words. A filter is evaluated once, '
-    'when a message is published. Starts with the next message, or with those that the log has '
-    'since a time or a message id. Publishing waits while these are added; for other roles than '
-    'the owner the next pgq.maintain() adds them. False if the subscription exists already.';
+    'Subscribes a queue to the topics that match the pattern, and creates the queue if it is new. '
+    'Words are separated by dots, * is one word, # is any number of words. The filter is '
+    'evaluated once, when a message is published. The subscription starts with the next message. '
+    'With since or since_id it starts with older messages of the log, from a time or a message id '
+    'on. Publishing waits while the owner adds these; for other roles the next pgq.maintain() '
+    'adds them. Returns false if the subscription exists already.';

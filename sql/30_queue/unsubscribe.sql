@@ -20,4 +20,5 @@ begin
 end
 $$;
 comment on function pgq.unsubscribe(text, text, pgq.caller) is
-    'Ends a subscription: messages that the queue has received stay. False if there was none.';
+    'Ends a subscription. Messages that the queue has received stay. Returns false if there was '
+    'none.';

@@ -10,7 +10,7 @@ begin
 end
 $$;
 comment on function pgq._begin_publish() is
-    'Assigns a transaction id before anything is looked up.';
+    'Assigns a transaction id before routes are read.';
 
 create or replace trigger begin_publish before insert on pgq.message
     for each statement execute function pgq._begin_publish();

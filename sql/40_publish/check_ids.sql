@@ -31,4 +31,4 @@ begin
 end
 $$;
 comment on function pgq._check_ids(bigint, bigint, smallint[]) is
-    'Refuses ids and slots that an INSERT has chosen itself, unless they are valid.';
+    'Rejects ids and slots that an INSERT gives, unless they are valid.';

@@ -1,6 +1,6 @@
--- Moves messages into the current era that a slow INSERT has put into an era that is closed by now:
--- it read the era number before it computed the payloads. The archive may already have its copy of
--- that era: finished messages would be truncated without being archived.
+-- Moves messages into the current era that a slow INSERT has put into an era that is closed now: it
+-- read the era number before it computed the payloads. The archive may already have copied that
+-- era, so finished messages would be truncated without being archived.
 create or replace function pgq._copy_late(ids bigint[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

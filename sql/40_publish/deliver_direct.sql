@@ -81,4 +81,4 @@ end
 $$;
 comment on function pgq._deliver_direct(
     pgq.queue, bigint[], jsonb[], jsonb[], text, int, text, text, text, text) is
-    'Delivers messages that need nothing special to a queue with lanes.';
+    'Delivers messages without special properties to a queue with lanes.';

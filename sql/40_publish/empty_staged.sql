@@ -28,4 +28,4 @@ exception
 end
 $$;
 comment on function pgq._empty_staged(uuid[]) is
-    'Truncates the staging table, if it holds nothing but these tokens.';
+    'Truncates the staging table if all its rows have these tokens.';

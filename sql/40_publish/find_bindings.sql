@@ -28,4 +28,4 @@ begin
 end
 $$;
 comment on function pgq._find_bindings(pgq.route, bigint[], timestamptz) is
-    'Which messages match which of the bindings that are found by their anchors.';
+    'Matches messages with the bindings that are found by anchors.';

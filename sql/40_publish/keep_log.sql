@@ -28,7 +28,7 @@ begin
                       'pgq.discard ends dead letters.' end;
 end
 $$;
-comment on function pgq._keep_log() is 'Refuses manual changes of the log.';
+comment on function pgq._keep_log() is 'Rejects manual changes of the log.';
 
 -- Only once: to create a trigger again would lock the tables at every upgrade.
 do $$

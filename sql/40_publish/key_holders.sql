@@ -28,4 +28,4 @@ begin
 end
 $$;
 comment on function pgq._key_holders(text, text[], bigint[]) is
-    'The ids of messages that stay after their dedup keys were settled.';
+    'The ids of messages that remain after deduplication.';

@@ -1,5 +1,5 @@
--- The keys by which the anchors of filters are found that a message may match: places and areas of
--- its fields, and the names of headers that only few filters test.
+-- The keys of the anchors whose filters a message may match: places and areas of its fields, and
+-- the names of headers that only few filters test.
 create or replace function pgq._places(
     fields pgq._field[], patterns text[], message pgq.message,
     out places bigint[], out areas box[], out names bigint[])
@@ -68,4 +68,4 @@ begin
 end
 $$;
 comment on function pgq._places(pgq._field[], text[], pgq.message) is
-    'The keys by which the anchors of filters are found that a message may match.';
+    'The keys of anchors whose filters a message may match.';

@@ -99,8 +99,8 @@ end
 $$;
 comment on function pgq.publish(
     text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller) is
-    'Publishes one message in the caller''s transaction and returns its id. A queue that has had '
-    'the dedup_key with this topic within its window does not get the message; if no queue gets '
-    'it, nothing is stored and the id is that of the earlier message. A queue with another dedup '
-    'than keep replaces or postpones a waiting message that has the key. An infinite delay stores '
-    'the message and delivers it to nobody.';
+    'Publishes one message in the caller''s transaction and returns its id. If a queue has had '
+    'the dedup_key with this topic within its window, it does not get the message. If no queue '
+    'gets it, nothing is stored, and the id is that of the earlier message. A queue whose option '
+    'dedup is replace or postpone replaces or postpones a waiting message with the key. An '
+    'infinite delay stores the message and never delivers it.';

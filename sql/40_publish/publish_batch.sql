@@ -39,5 +39,5 @@ $$;
 comment on function pgq.publish_batch(
     text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
     pgq.caller) is
-    'Publishes many messages of one topic in one statement, all or none, and returns their ids in '
-    'the order given.';
+    'Publishes many messages of one topic in one statement, all or none. Returns their ids in the '
+    'given order.';

@@ -90,4 +90,4 @@ end
 $$;
 comment on function pgq._publish_direct(
     pgq.route, bigint[], jsonb[], jsonb[], int, text, text, text, text, text, xid8) is
-    'Publishes messages that need nothing special without the trigger.';
+    'Publishes messages without special properties, without the trigger.';

@@ -79,9 +79,9 @@ end
 $$;
 comment on function pgq.publish_staged(
     uuid[], bigint, text, bigint, text, boolean, pgq.caller) is
-    'Publishes the messages that were put into pgq.staged under these tokens, in one transaction, '
-    'token after token in their order. Returns how many. With size it fails unless there are that '
-    'many (55000). With a writer and an epoch it is done once: the epoch that the writer has '
-    'published last publishes nothing and returns 0; an older one is refused (55000), and so is '
-    'one of another query than before, unless it starts again. Other roles than the owner need the '
-    'right to publish to the topics, and have their writers to themselves.';
+    'Publishes the messages that were inserted into pgq.staged with these tokens, in one '
+    'transaction, in the order of the tokens. Returns how many. With size: 55000 unless there are '
+    'exactly that many. With a writer and an epoch, each epoch is published once: a call with the '
+    'writer''s last epoch publishes nothing and returns 0. 55000 for an older epoch, and for '
+    'another query than before unless it starts again. Roles other than the owner need the right '
+    'to publish to the topics, and cannot use the writers of other roles.';

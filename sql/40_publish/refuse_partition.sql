@@ -10,7 +10,7 @@ begin
               hint = 'Insert into pgq.message, or use pgq.publish.';
 end
 $$;
-comment on function pgq._refuse_partition() is 'Refuses an INSERT into a partition of the log.';
+comment on function pgq._refuse_partition() is 'Rejects an INSERT into a partition of the log.';
 
 -- Only once: it locks the partition.
 do $$

@@ -1,4 +1,5 @@
--- Ends a waiting message that was taken out of its queue, because another has its dedup key.
+-- Ends a waiting message that was taken out of its queue, because another message has its dedup
+-- key.
 create or replace function pgq._replace(
     queue pgq.queue, old pgq._withdrawn, by bigint, now timestamptz
 ) returns void
@@ -30,7 +31,7 @@ declare
 begin
     perform pgq._record(queue.queue_id, 'postpone', 0, old.ids + by,
                         format('message %s until %s', lower(old.ids), v_due));
-    -- In the line of a group messages wait for their turn and their time; heads have left the line.
+    -- In a group backlog, messages wait for their turn and their time. Heads have left the backlog.
     select h.group_key into v_group
     from pgq.message m join pgq.group_head h
         on h.queue_id = queue.queue_id and h.group_key = m.group_key

@@ -42,6 +42,6 @@ begin
 end
 $$;
 comment on function pgq.reply(bigint, jsonb, jsonb, text, pgq.caller) is
-    'Publishes an answer to the reply_to topic of a message, addressed to its sender, with its '
-    'correlation_id (or its id, if it has none). The role that asked needs the right to publish to '
-    'that topic too (42501). Returns the id of the answer.';
+    'Publishes a reply to the reply_to topic of a message, addressed to its sender, with its '
+    'correlation_id (or its id, if it has none). 42501 unless the role that published the request '
+    'may publish to that topic, too. Returns the id of the reply.';

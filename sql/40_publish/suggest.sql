@@ -29,4 +29,4 @@ begin
 end
 $$;
 comment on function pgq._suggest(bigint, timestamptz) is
-    'Delivers a message to queues that its header "route" suggests and that accept suggestions.';
+    'Delivers a message to the queues that its header "route" names and that accept suggestions.';

@@ -27,6 +27,6 @@ begin
 end
 $$;
 comment on function pgq.take_staged(uuid[], bigint) is
-    'Returns the payloads that were put into pgq.staged under these tokens, and deletes them, '
-    'for a caller that writes them into a table in the same transaction. 55000 unless there are '
-    'as many as size.';
+    'Returns the payloads that were inserted into pgq.staged with these tokens, and deletes them. '
+    'The caller writes them into a table in the same transaction. 55000 unless there are as many '
+    'as size.';

@@ -24,6 +24,6 @@ begin
 end
 $$;
 comment on function pgq.writer_epoch(text, text, pgq.caller) is
-    'The last epoch that a writer of the caller has published with pgq.publish_staged; null: none. '
-    'With a topic it fails if no queue receives the topic (QU005) or the caller may not publish to '
-    'it (42501).';
+    'The last epoch that a writer of the caller has published with pgq.publish_staged; null: '
+    'none. With a topic: QU005 if no queue receives the topic, 42501 if the caller may not '
+    'publish to it.';

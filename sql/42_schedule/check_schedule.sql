@@ -42,4 +42,4 @@ begin
 end
 $$;
 comment on function pgq._check_schedule(pgq.schedule) is
-    'Raises 22023 unless the schedule makes sense.';
+    'Raises 22023 unless the schedule is valid.';

@@ -39,4 +39,4 @@ begin
 end
 $$;
 comment on function pgq._cron_after(pgq._cron, text, timestamptz) is
-    'The next moment that a cron expression chooses.';
+    'The next time of a cron expression.';

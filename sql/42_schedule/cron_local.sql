@@ -38,4 +38,4 @@ begin
 end
 $$;
 comment on function pgq._cron_local(pgq._cron, timestamp) is
-    'The next local time that a cron expression chooses.';
+    'The next local time of a cron expression.';

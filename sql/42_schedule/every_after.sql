@@ -37,4 +37,4 @@ begin
 end
 $$;
 comment on function pgq._every_after(interval, text, timestamptz, timestamptz) is
-    'The next moment that is a whole number of intervals after the start.';
+    'The next time that is a whole number of intervals after the start.';

@@ -16,4 +16,4 @@ begin
 end
 $$;
 comment on function pgq.pause_schedule(text, pgq.caller) is
-    'Stops a schedule until resume_schedule. False if it was paused already.';
+    'Stops a schedule until resume_schedule. Returns false if it was paused already.';

@@ -19,4 +19,4 @@ begin
 end
 $$;
 comment on function pgq.resume_schedule(text, pgq.caller) is
-    'Resumes a schedule that is paused, from its next run on. False if it was not paused.';
+    'Resumes a paused schedule with its next run. Returns false if it was not paused.';

@@ -62,9 +62,10 @@ end
 $$;
 comment on function pgq.schedule(
     text, text, jsonb, text, interval, text, text, jsonb, int, interval, pgq.caller) is
-    'Publishes the message at regular times: cron (minute hour day month weekday, or @daily and '
-    'the like) in the time zone, or at an interval (every) from now on. Claims and maintain() '
-    'publish each due run once. missed says what happens to runs that were not published in time: '
-    'skip them, publish one for all of them, or all. The headers schedule and scheduled_at name '
-    'the run. The same name again changes the schedule; with the same times it continues. Returns '
-    'the next run; null: it is paused. Publishes with the rights of the calling role.';
+    'Publishes the message at regular times: either cron (minute hour day month weekday, or '
+    '@daily and similar) in the time zone, or every interval from now on. Claims and maintain() '
+    'publish each due run once. missed defines what happens to runs that were not published in '
+    'time: skip them, publish one for all of them, or publish all. The headers schedule and '
+    'scheduled_at name the run. A call with an existing name changes the schedule; with the same '
+    'times it continues. Messages are published with the rights of the calling role. Returns the '
+    'next run; null: the schedule is paused.';

@@ -12,4 +12,5 @@ begin
 end
 $$;
 comment on function pgq.unschedule(text, pgq.caller) is
-    'Ends a schedule: messages that it has published stay. False if there is none of that name.';
+    'Ends a schedule. Messages that it has published stay. Returns false if there is no schedule '
+    'of that name.';

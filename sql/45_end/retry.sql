@@ -38,14 +38,15 @@ begin
                 * 2 ^ least(ended.attempt - 1, 62))
             * (0.5 + random() / 2));
     end if;
-    -- Dead letters that release their group do not wait in line. Of suspects a tenth returns alone.
+    -- Dead letters that release their group do not return to its backlog. A tenth of the suspects
+    -- returns alone.
     if ended.runs and (v_reason is null or queue.on_dead = 'block') then
         ended := pgq._return_runs(
             ended, v_failures, case when v_reason is null then v_delay end, now,
             case when outcome = 'timeout' then
                 ceil(ended.size::float8 / pgq._limit('suspect_split'))::int else ended.size end);
     end if;
-    -- Messages that wait in line again are not dead letters.
+    -- Messages in a group backlog are not dead letters.
     insert into pgq.outcome (queue_id, event, reason, size)
     select ended.queue_id, outcome, o.reason, o.size
     from (values (v_reason, ended.size), (null, v_size - ended.size)) o (reason, size)

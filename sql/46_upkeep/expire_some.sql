@@ -1,6 +1,6 @@
 -- Ends a few expired messages of a queue. Returns how many if this may have made others ready: only
--- the end of a group's head does. The first claim of a session leaves many of them to later claims
--- and to maintain(): to plan the statements that end them takes longer than to skip them.
+-- the end of a group's head does that. The first claim of a session leaves most of them to later
+-- claims and to maintain(): planning the statements takes longer than skipping the rows.
 create or replace function pgq._expire_some(queue pgq.queue, first boolean, now timestamptz)
 returns int
 language plpgsql volatile

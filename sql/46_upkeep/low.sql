@@ -5,7 +5,7 @@ create or replace function pgq._low_tick(now timestamptz) returns bigint
 language sql stable
 return floor(date_part('epoch', now) * pgq._limit('ticks'))::bigint;
 comment on function pgq._low_tick(timestamptz) is
-    'The tick of a time: upkeep and watermarks are renewed once in a tick.';
+    'The tick of a time. Upkeep runs and watermarks are renewed once per tick.';
 
 create or replace function pgq._low_get(value text, secret text) returns pgq._low
 language sql stable
@@ -80,4 +80,4 @@ begin
 end
 $$;
 comment on function pgq._low_is_exact(int, pg_snapshot) is
-    'Whether few rows were made by transactions since the oldest that was running.';
+    'Whether few rows were inserted by transactions since the oldest running one.';

@@ -40,7 +40,8 @@ begin
 end
 $$;
 comment on function pgq._upkeep(pgq.queue, bigint, timestamptz, timestamptz, int, int) is
-    'Takes back expired leases, makes due messages ready and ends expired ones, a bounded amount.';
+    'Takes back expired leases, makes due messages ready and ends expired messages, a limited '
+    'number per call.';
 
 -- Upkeep by a claim: at most once in a tick, and recorded in the low watermark, which is returned
 -- and has to be stored. Leases that begin from now on have tokens from now on, and rows scheduled
@@ -100,4 +101,4 @@ begin
 end
 $$;
 comment on function pgq._upkeep_tick(pgq.queue, pgq._low, timestamptz) is
-    'Upkeep by a claim, at most once in a tick.';
+    'Runs upkeep in a claim, at most once per tick.';

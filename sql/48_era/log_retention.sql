@@ -9,4 +9,4 @@ begin
             from pgq.queue q);
 end
 $$;
-comment on function pgq._log_retention() is 'How long the log keeps messages at least.';
+comment on function pgq._log_retention() is 'The shortest time for which the log keeps messages.';

@@ -19,4 +19,4 @@ begin
 end
 $$;
 comment on function pgq._unfinished(int8multirange) is
-    'Which messages of a span some queue still has to deliver.';
+    'The messages of a range that some queue still has to deliver.';

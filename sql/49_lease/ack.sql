@@ -67,5 +67,6 @@ begin
 end
 $$;
 comment on function pgq.ack(bigint, bigint[], pgq.caller) is
-    'Acknowledges messages of a lease: they are done. Without ids: all that the lease still holds. '
-    'Returns how many. QU003 if the lease does not hold them: nothing has changed then.';
+    'Acknowledges messages of a lease: they are done. Without ids: all messages that the lease '
+    'still holds. Returns how many. QU003 if the lease does not hold them; then nothing has '
+    'changed.';

@@ -30,5 +30,5 @@ begin
 end
 $$;
 comment on function pgq.bury(bigint, bigint[], text, jsonb, pgq.caller) is
-    'Makes messages of a lease dead letters, whatever attempts they have left. Returns how many. '
+    'Makes messages of a lease dead letters, even if they have attempts left. Returns how many. '
     'QU003 if the lease does not hold them.';

@@ -46,6 +46,7 @@ begin
 end
 $$;
 comment on function pgq.extend(bigint, interval, pgq.caller) is
-    'Extends a lease: it lasts for the given time (null: the lease duration of the queue) from '
-    'now, but at most until max_lease of the queue after the claim; 55000 if it lasts that long '
-    'already. Returns the new end, or null if the lease never ends. QU003 if the lease is stale.';
+    'Extends a lease: it then lasts for the given time from now (null: the lease duration of the '
+    'queue), but no longer than max_lease of the queue after the claim. 55000 if it has that '
+    'limit already. Returns the new expiry, or null if the lease never expires. QU003 if the '
+    'lease is stale.';

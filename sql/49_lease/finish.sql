@@ -37,6 +37,5 @@ begin
 end
 $$;
 comment on function pgq.finish(bigint, bigint, jsonb, pgq.caller) is
-    'Acknowledges one message of a lease and stores a result of the work, for as long as the log '
-    'keeps messages: pgq.result reads it. QU003 if the lease does not hold the message: nothing '
-    'has changed then.';
+    'Acknowledges one message of a lease and stores a result. pgq.result reads it, as long as the '
+    'log keeps messages. QU003 if the lease does not hold the message; then nothing has changed.';

@@ -56,8 +56,8 @@ begin
 end
 $$;
 comment on function pgq.lease_parts(bigint, int, pgq.caller) is
-    'Cuts a lease into at most n parts of about one size: ranges of ids, from low to before high, '
-    'and how many messages of the lease are in each. attempt: that of all messages; null if they '
-    'differ. grouped = false: no message has a group key. For parallel readers of '
-    'pgq.leased_message: called at the beginning of a transaction under READ COMMITTED, it keeps '
-    'the messages where they are until the transaction ends.';
+    'Divides a lease into at most n parts of about the same size, for parallel readers of '
+    'pgq.leased_message. A part is a range of ids from low (inclusive) to high (exclusive), with '
+    'the number of messages of the lease in it. attempt: that of all messages; null if they '
+    'differ. grouped = false: no message has a group key. Call it at the beginning of a READ '
+    'COMMITTED transaction: it keeps the messages readable until the transaction ends.';

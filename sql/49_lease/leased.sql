@@ -28,5 +28,5 @@ begin
 end
 $$;
 comment on function pgq.leased(bigint, pgq.caller) is
-    'Reads the messages of a lease again: for recovery, and after pgq.hold. Changes nothing. To '
+    'Reads the messages of a lease again, for recovery and after pgq.hold. Changes nothing. To '
     'read a lease in parallel, use pgq.lease_parts and pgq.leased_message.';

@@ -36,7 +36,6 @@ begin
 end
 $$;
 comment on function pgq.nack(bigint, bigint[], interval, text, jsonb, pgq.caller) is
-    'Refuses messages of a lease: they are retried after the delay (null: the queue''s '
-    'backoff), or '
-    'become dead letters if this was the last attempt. Returns how many. QU003 if the lease does '
-    'not hold them.';
+    'Returns messages of a lease as failed. They are retried after the delay (null: the queue''s '
+    'backoff), or become dead letters if this was the last attempt. Returns how many. QU003 if '
+    'the lease does not hold them.';

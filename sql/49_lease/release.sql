@@ -1,4 +1,4 @@
--- Gives messages back as if they had not been claimed: the attempt is not counted.
+-- Releases messages as if they had not been claimed: the attempt is not counted.
 create or replace function pgq.release(
     lease_id bigint,
     ids bigint[] default null,
@@ -52,6 +52,6 @@ begin
 end
 $$;
 comment on function pgq.release(bigint, bigint[], interval, pgq.caller) is
-    'Gives messages of a lease back unharmed: nothing failed, the attempt is not counted, and they '
-    'can be claimed again at once, or after the delay. For a consumer that stops, or that wants '
+    'Releases messages of a lease that did not fail. The attempt is not counted, and they can be '
+    'claimed again immediately, or after the delay. For a consumer that stops, or that wants '
     'other messages. Returns how many. QU003 if the lease does not hold them.';

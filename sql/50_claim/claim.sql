@@ -118,9 +118,9 @@ begin
 end
 $$;
 comment on function pgq.claim(text, jsonb, int, interval, text, bigint, pgq.caller) is
-    'Takes up to n messages of a queue that match the filter, in delivery order, and holds them '
-    'for the lease duration. All rows of a call share one lease_id, the token for ack, nack, bury '
-    'and extend. With a key the claim has a name: the same key returns the same messages until '
-    'they are acknowledged. With done, the token of a lease, that lease is acknowledged first: a '
-    'consumer ends its batch and takes the next one in one call and one commit. QU003 if that '
-    'lease is stale: nothing has changed then.';
+    'Claims up to n messages of a queue that match the filter, in delivery order, and holds them '
+    'for the lease duration. All rows of a call have the same lease_id, the token for ack, nack, '
+    'bury and extend. With a key the claim is named: the same key returns the same messages until '
+    'they are acknowledged. With done, the lease id of the previous batch, that lease is '
+    'acknowledged first: one call and one commit end a batch and claim the next. QU003 if that '
+    'lease is stale; then nothing has changed.';

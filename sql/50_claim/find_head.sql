@@ -88,4 +88,4 @@ begin
 end
 $$;
 comment on function pgq._find_head(pgq.queue, pgq._low, timestamptz, int) is
-    'Finds the next rows of a queue, and stores its low watermark.';
+    'Finds the next rows of a queue and stores its low watermark.';

@@ -37,8 +37,8 @@ begin
 end
 $$;
 comment on function pgq.hold(text, text, jsonb, int, interval, boolean, pgq.caller) is
-    'Claims under a name without reading the messages, for consumers that read them in parts with '
-    'pgq.lease_parts: returns the lease and how many messages it holds, or no row if there are '
-    'none to claim. The same key returns the same lease until it is acknowledged. Without a lease '
-    'duration it has no end: pgq.leases lists it, pgq.release ends it. With runs it takes not only '
-    'the head of an ordering group but also messages that wait behind it: see pgq.stream_claim.';
+    'Makes a named claim without reading the messages, for consumers that read them in parts with '
+    'pgq.lease_parts. Returns the lease and its number of messages, or no row if there are none '
+    'to claim. The same key returns the same lease until it is acknowledged. Without a lease '
+    'duration the lease never expires: pgq.leases lists it, and pgq.release ends it. With runs it '
+    'claims the head of an ordering group and messages after it: see pgq.stream_claim.';

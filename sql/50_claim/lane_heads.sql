@@ -76,4 +76,4 @@ end
 $$;
 comment on function pgq._lane_heads(
     pgq.queue, pgq._claim, pgq.queue_limit, int[], bigint, int, pgq.filter, pgq._low) is
-    'The next lanes that have something to claim.';
+    'The next lanes that have messages to claim.';

@@ -74,4 +74,4 @@ begin
 end
 $$;
 comment on function pgq._lane_rows(pgq._claim, pgq._head[], pgq.filter, boolean) is
-    'Locks rows of lanes that hold as many messages as each lane is to give.';
+    'Locks rows of lanes that hold as many messages as the claim takes from each lane.';

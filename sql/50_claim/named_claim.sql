@@ -27,4 +27,4 @@ begin
 end
 $$;
 comment on function pgq._named_claim(pgq.queue, text, interval, boolean) is
-    'The lease that a name already has.';
+    'The lease of an existing named claim.';

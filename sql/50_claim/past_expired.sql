@@ -48,4 +48,4 @@ begin
 end
 $$;
 comment on function pgq._past_expired(int, timestamptz, bigint, int) is
-    'The first ready rows that have not expired, where many have.';
+    'The first ready rows that have not expired, if many have.';

@@ -73,4 +73,4 @@ begin
 end
 $$;
 comment on function pgq._take_runs(pgq.queue, bigint, jsonb, int, timestamptz) is
-    'Adds to a lease the messages that wait behind its group heads.';
+    'Adds the messages after group heads to a lease.';

@@ -36,4 +36,4 @@ begin
 end
 $$;
 comment on function pgq._take_some(pgq._claim, int) is
-    'Takes messages from the head of a queue, whatever its rows look like.';
+    'Takes messages from the head of a queue with rows of any kind.';

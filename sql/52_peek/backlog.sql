@@ -13,5 +13,5 @@ begin
 end
 $$;
 comment on function pgq.backlog(text, pgq.caller) is
-    'How many messages of a queue are ready to be claimed, exactly. Takes nothing, works on a '
-    'standby.';
+    'The exact number of messages of a queue that are ready to be claimed. Claims nothing. Works '
+    'on a standby.';

@@ -22,7 +22,8 @@ begin
 end
 $$;
 comment on function pgq.log_lock(bigint, text, pgq.caller) is
-    'Call it at the start of a READ COMMITTED transaction that reads what pgq.log_parts returned: '
-    'no slot of the log is truncated until the transaction ends. Returns the eras with a confirmed '
-    'copy that are still in a slot (do not read that slot), and those with a number greater than '
-    'the argument after (is_new): messages that were live before are in these copies now.';
+    'Prevents the truncation of slots of the log until the transaction ends. Call it at the start '
+    'of a READ COMMITTED transaction that reads what pgq.log_parts returned. Returns the eras '
+    'with a confirmed copy that are still in a slot (do not read that slot), and the eras with a '
+    'number greater than the argument after (is_new): messages that were in the live log before '
+    'are now in these copies.';

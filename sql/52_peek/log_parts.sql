@@ -45,9 +45,9 @@ begin
 end
 $$;
 comment on function pgq.log_parts(bigint, text, pgq.caller) is
-    'Where the messages with ids up to high are, in one snapshot. A row for the copy of each era: '
-    'read all messages of the copy but those in ids, which are in a later place too. The last row, '
-    'without an era, is the live log: read the messages from low on, and those with smaller ids '
-    'that are in ids. A row with an era and no low is an era that was truncated before it was '
-    'copied. If high comes from pgq.log_range and its publishers have ended, this gives every '
-    'message once.';
+    'The locations of all messages with ids up to high, in one snapshot. A row for the copy of '
+    'each era: read all messages of the copy except those in ids, which are also in a later '
+    'location. The last row, without an era, is the live log: read the messages from low on, and '
+    'the messages with smaller ids that are in ids. A row with an era and no low is an era that '
+    'was truncated before it was copied. If high comes from pgq.log_range and the publishing '
+    'transactions have ended, this returns every message once.';

@@ -25,4 +25,4 @@ $$;
 comment on function pgq.log_range(text, int, pgq.caller) is
     'The smallest and the largest id in the log, or in one slot of it, and the open transactions '
     '(as pg_locks names them) that have published. When these have ended, the log up to the '
-    'largest id no longer changes. Works on a standby, which cannot list the transactions.';
+    'largest id no longer changes. Works on a standby, where it cannot list the transactions.';

@@ -88,7 +88,8 @@ end
 $$;
 comment on function pgq.messages(text, text, jsonb, int, pgq.caller) is
     'Lists at most n messages of a queue that match the filter and are in a state: ready (in '
-    'delivery order), scheduled (delayed or waiting for a retry), leased, waiting (for their turn '
-    'in an ordering group) or dead (newest first). lease_until is the due time of a scheduled '
-    'message, the end of a lease, or when a dead letter died. attempt is the number of deliveries '
-    'so far, null for ready messages. Takes nothing, locks nothing, works on a standby.';
+    'delivery order), scheduled (delayed, or waiting for a retry), leased, waiting (for their '
+    'turn in an ordering group) or dead (newest first). lease_until is the due time of a '
+    'scheduled message, the expiry of a lease, or the time of a dead letter. attempt is the '
+    'number of deliveries so far, null for ready messages. Claims and locks nothing. Works on a '
+    'standby.';

@@ -52,5 +52,5 @@ begin
 end
 $$;
 comment on function pgq.peek(text, jsonb, int, pgq.caller) is
-    'Returns the next n ready messages of a queue that match the filter, in delivery order. Takes '
-    'nothing, locks nothing, works on a standby.';
+    'Returns the next n ready messages of a queue that match the filter, in delivery order. '
+    'Claims and locks nothing. Works on a standby.';

@@ -34,5 +34,5 @@ end
 $$;
 comment on function pgq.peek_slice(text, jsonb, int, int, pgq.caller) is
     'Returns the ready messages of a queue that match the filter, or one slice of them, in no '
-    'particular order. The slices 0 to of - 1 together are all of them. For parallel readers. '
-    'attempt counts the deliveries so far. Takes nothing, works on a standby.';
+    'particular order, for parallel readers. The slices 0 to of - 1 together are all of them. '
+    'attempt is the number of deliveries so far. Claims nothing. Works on a standby.';

@@ -13,7 +13,8 @@ declare
 begin
     if not pgq._is_owner(caller) then
         perform pgq._require(caller, 'consume', read_log.topic);
-        -- The queue must receive its whole topic: what a filter excludes is not for its consumers.
+        -- The queue must receive its whole topic: its consumers may not read messages that a filter
+        -- excludes.
         if not exists (select from pgq.binding b join pgq.queue q on q.queue_id = b.queue_id
                        where q.name = read_log.topic and b.pattern = q.name and b.path is null)
         then

@@ -11,6 +11,6 @@ begin
 end
 $$;
 comment on function pgq.channel(text, pgq.caller) is
-    'The channel on which consumers LISTEN for messages of the queue: an identifier such as '
-    'pgq_0d2c...; notifications have no payload. The name is random, so that only consumers of the '
-    'queue know it, and stays the same until the queue is dropped.';
+    'The channel on which consumers LISTEN for messages of the queue, an identifier such as '
+    'pgq_0d2c... Notifications have no payload. The name is random, so that only consumers of the '
+    'queue know it. It stays the same until the queue is dropped.';

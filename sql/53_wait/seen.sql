@@ -35,7 +35,7 @@ begin
 end
 $$;
 comment on function pgq.seen(text, bigint, int, pgq.caller) is
-    'Consumer-side deduplication: true if the message is among the last size messages that the '
-    'handler has seen; else false, and the message is recorded. Call it in the transaction of '
-    'the work: a rollback undoes the record too. '
-    'Each role with rights has its own handlers.';
+    'Consumer-side deduplication. Returns true if the message is among the last size messages '
+    'that the handler has seen. Otherwise it records the message and returns false. Call it in '
+    'the transaction of the work: a rollback also undoes the record. Each role with rights has '
+    'its own handlers.';

@@ -1,10 +1,10 @@
 -- Registers a consumer that found nothing, so that publishing wakes it. Returns how long it may
--- sleep; zero means: claim again first.
+-- sleep; zero means to claim again first.
 --
--- The race: a publisher searches for listeners before this one is registered, and commits after it
--- has searched for messages. So the registration is committed first (first call). Then all
--- transactions that may have missed it have to end (second call). Then comes a last claim. After
--- that, every message is notified while the registration lasts.
+-- The race: a publisher searches for listeners before this one is registered, and commits after the
+-- consumer has searched for messages. So the registration is committed first (first call). Then all
+-- transactions that may have missed it have to end (second call). Then the consumer claims once
+-- more. After that, every message is notified while the registration lasts.
 create or replace function pgq.wait_begin(
     queue text, waiter text, timeout interval default '30 s',
     caller pgq.caller default current_user
@@ -81,7 +81,7 @@ begin
 end
 $$;
 comment on function pgq.wait_begin(text, text, interval, pgq.caller) is
-    'Registers a consumer that waits. LISTEN on the channel of pgq.channel(queue) first; then call '
-    'this, in a transaction of its own, after a claim that found nothing. '
-    'Returns how long to sleep unless notified, at most the timeout; zero means to claim again at '
-    'once. The waiter is a name that no other consumer uses.';
+    'Registers a consumer that waits. First LISTEN on the channel of pgq.channel(queue). Then '
+    'call this function in its own transaction, after a claim that found nothing. Returns how '
+    'long to sleep unless notified, at most the timeout; zero means to claim again immediately. '
+    'waiter is a name that no other consumer uses.';

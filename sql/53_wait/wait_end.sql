@@ -15,6 +15,6 @@ begin
 end
 $$;
 comment on function pgq.wait_end(text, text, pgq.caller) is
-    'Call it when a consumer has woken up and found messages, so that a busy queue sends no '
-    'notifications. '
-    'False if the consumer was not registered.';
+    'Removes the registration of a waiting consumer. Call it when the consumer has found '
+    'messages, so that a busy queue sends no notifications. Returns false if the consumer was not '
+    'registered.';

@@ -48,5 +48,5 @@ end
 $$;
 comment on function pgq.stream_begin(text, text, text, interval, interval, pgq.caller) is
     'Acquires the name of a consumer that works in numbered batches. Returns the last batch that '
-    'it has finished (0: none). The owner repeats the call before the timeout ends; with a lease, '
-    'this also extends the current batch. 55006 if another owner has the name.';
+    'it has finished (0: none). The owner repeats the call before the timeout ends; with a lease '
+    'duration, this also extends the current batch. 55006 if the name has another owner.';

@@ -45,4 +45,5 @@ end
 $$;
 comment on function pgq.stream_finish(text, text, text, bigint, pgq.caller) is
     'Acknowledges the remaining messages of a stream''s batches up to and including this one. '
-    'Returns how many; 0 if they were finished before. 55006 if the name has another owner.';
+    'Returns how many; 0 if the batches were finished before. 55006 if the name has another '
+    'owner.';

@@ -38,9 +38,9 @@ end
 $$;
 comment on function pgq.stream_claim(
     text, text, text, bigint, jsonb, int, interval, boolean, pgq.caller) is
-    'Finishes the earlier batches of a stream, claims this one, and returns its lease id and size; '
-    'no row if there is nothing to claim. A repeated call returns the same messages until the '
-    'batch is finished. Without a lease duration the lease never ends. With runs, a batch also has '
-    'the messages behind the head of an ordering group, if they match and have the same priority: '
-    'process them in the order of their ids. If one fails, those behind it go back to the queue. '
-    'QU003 if the batch is finished, 55006 if the name has another owner.';
+    'Finishes the earlier batches of a stream, claims this one, and returns its lease id and '
+    'size; no row if there is nothing to claim. A repeated call returns the same messages until '
+    'the batch is finished. Without a lease duration the lease never expires. With runs, a batch '
+    'also has the messages after the head of an ordering group, if they match and have the same '
+    'priority. Process them in the order of their ids. If one fails, the messages after it return '
+    'to the queue. QU003 if the batch is finished, 55006 if the name has another owner.';

@@ -16,4 +16,4 @@ end
 $$;
 comment on function pgq.stream_end(text, text, text, pgq.caller) is
     'Releases the name of a stream''s consumer. An unfinished batch stays claimed for the next '
-    'owner of the name. False if the name had another owner.';
+    'owner of the name. Returns false if the name had another owner.';

@@ -1,4 +1,4 @@
--- Records how a relay's destination is doing; without a destination, deletes the relay's record.
+-- Records the state of a relay's destination; without a destination, deletes the relay's record.
 create or replace function pgq.relay_report(
     queue text, relay text, destination text default null, circuit text default 'closed',
     error text default null, caller pgq.caller default current_user

@@ -64,8 +64,8 @@ end
 $$;
 comment on function pgq.commit_batch(
     text, jsonb, text, bigint, text, boolean, pgq.caller) is
-    'Finishes the batches that a reader has recorded with pgq.stream_read: acknowledges their '
+    'Finishes the batches that a reader has recorded with pgq.stream_read: it acknowledges their '
     'messages in the caller''s transaction. Write the results in the same transaction, so that '
-    'both happen or neither. False: the batches were finished before, write nothing. If the reader '
-    'has read no queue, records an epoch of a writer instead, as pgq.publish_staged does. QU003 if '
-    'a batch has lost messages since it was read.';
+    'both happen or neither. Returns false if the batches were finished before; then write '
+    'nothing. If the reader has read no queue, it records an epoch of a writer instead, as '
+    'pgq.publish_staged does. QU003 if a batch has lost messages since it was read.';

@@ -72,6 +72,6 @@ end
 $$;
 comment on function pgq.cancel(text, bigint[], jsonb, text, boolean, pgq.caller) is
     'Ends waiting messages of a queue: ready, scheduled, or waiting for their turn in an ordering '
-    'group, which continues without them. Selects by ids, filter and dedup key; a message must '
-    'meet all that are given. Leased messages stay: a notice says how many. Returns how many '
-    'messages were cancelled; dry_run only counts.';
+    'group. The group continues without them. Selects by ids, filter and dedup key; a message '
+    'must satisfy all that are given. Leased messages stay; a notice says how many. Returns how '
+    'many messages were cancelled; dry_run only counts.';

@@ -1,4 +1,5 @@
--- How many selected messages are in these places: ready, scheduled, line, lease. Locks nothing.
+-- How many selected messages are in these states: ready, scheduled, line (group backlog), lease.
+-- Locks nothing.
 create or replace function pgq._count_selected(selection pgq._selection, places text[])
 returns bigint
 language plpgsql stable
@@ -32,7 +33,7 @@ begin
 end
 $$;
 comment on function pgq._count_selected(pgq._selection, text[]) is
-    'How many selected messages are in these places.';
+    'How many selected messages are in these states.';
 
 -- Raises a notice with the number of selected messages that stay because they are leased.
 create or replace function pgq._say_leased(selection pgq._selection, verb text) returns void

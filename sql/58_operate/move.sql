@@ -117,7 +117,7 @@ begin
 end
 $$;
 comment on function pgq.move(text, text, jsonb, int, boolean, pgq.caller) is
-    'Moves waiting messages of a queue to the queue to_topic: all, or those that match the filter, '
-    'at most n, the next to be delivered first. They keep their ids and due times, and have all '
-    'their attempts again. Leased messages stay, and so do messages that the other queue holds '
+    'Moves waiting messages of a queue to the queue to_topic: all messages, or those that match '
+    'the filter, at most n, in delivery order. They keep their ids and due times, and their '
+    'attempts start again. Leased messages stay, and so do messages that the other queue holds '
     'already. Returns how many were moved; dry_run only counts.';

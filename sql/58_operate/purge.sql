@@ -22,6 +22,6 @@ end
 $$;
 comment on function pgq.purge(text, jsonb, boolean, pgq.caller) is
     'Ends all waiting messages of a queue, or those that match the filter: ready, scheduled, and '
-    'in ordering groups. Leased messages stay: a notice says how many. Dead letters, subscriptions '
-    'and rights stay too. Returns how many were purged; dry_run only counts. One transaction: '
-    'a million messages take seconds.';
+    'in ordering groups. Leased messages stay; a notice says how many. Dead letters, '
+    'subscriptions and rights stay, too. Returns how many were purged; dry_run only counts. It is '
+    'one transaction: a million messages take seconds.';

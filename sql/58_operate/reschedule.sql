@@ -101,7 +101,7 @@ end
 $$;
 comment on function pgq.reschedule(
     text, bigint[], jsonb, timestamptz, interval, boolean, pgq.caller) is
-    'Changes the delivery time of waiting messages of a queue: all, or those selected by ids and '
-    'filter (by both, if both are given). The new time is at, or delay from now; without both, '
-    'now. A message of an ordering group still waits for its turn. Leased messages stay. Returns '
-    'how many were rescheduled; dry_run only counts.';
+    'Changes the delivery time of waiting messages of a queue: all messages, or those that match '
+    'ids and filter. The new time is at, or now plus delay; without both, now. A message of an '
+    'ordering group still waits for its turn. Leased messages stay. Returns how many were '
+    'rescheduled; dry_run only counts.';

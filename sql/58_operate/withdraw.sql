@@ -1,5 +1,5 @@
 -- Takes selected messages, at most n, out of group backlogs, scheduled rows and ready rows; leased
--- ones stay. The caller decides what becomes of them, and advances groups whose heads are gone.
+-- ones stay. The caller ends or moves them, and advances groups whose heads are gone.
 create or replace function pgq._withdraw(selection pgq._selection, n bigint default null)
 returns setof pgq._withdrawn
 language plpgsql volatile

@@ -30,5 +30,5 @@ begin
 end
 $$;
 comment on function pgq.discard(text, jsonb, int, boolean, jsonb, pgq.caller) is
-    'Deletes for good the dead letters of a queue that match the filter and the cause (see '
-    'pgq.replay), at most n, the oldest first. Returns how many; dry_run only counts.';
+    'Deletes the dead letters of a queue that match the filter and the cause (see pgq.replay), at '
+    'most n, the oldest first. Returns how many; dry_run only counts.';

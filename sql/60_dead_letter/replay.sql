@@ -121,10 +121,10 @@ end
 $$;
 comment on function pgq.replay(
     text, jsonb, int, boolean, jsonb, text, int, jsonb, pgq.caller) is
-    'Puts dead letters back into their queue with all their attempts (redrive), the oldest first, '
-    'at most n. Selects those whose message matches the filter and whose end matches the cause, a '
-    'filter over reason, error, attempts, failed_at (text in UTC, such as 2030-01-31T12:00), '
-    'holder and replay_count. With to_queue they go to that queue instead. With per_second, so '
-    'many of them are due in each second from now on. With patch, a JSON merge patch of the '
-    'payload, each becomes a new message. Returns how many; dry_run only counts. A message that '
-    'fails again keeps its replay_count and its whole history.';
+    'Returns dead letters to their queue (redrive), the oldest first, at most n; their attempts '
+    'start again. Selects dead letters whose message matches the filter and whose end matches the '
+    'cause: a filter over reason, error, attempts, failed_at (text in UTC, such as '
+    '2030-01-31T12:00), holder and replay_count. With to_queue they go to that queue instead. '
+    'With per_second, that many become due per second from now on. With patch, a JSON merge patch '
+    'of the payload, each becomes a new message. Returns how many; dry_run only counts. A message '
+    'that fails again keeps its replay_count and its whole history.';

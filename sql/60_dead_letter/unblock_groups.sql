@@ -1,4 +1,4 @@
--- Advances groups that were blocked by dead letters which are gone for good. Ids and keys are
+-- Advances groups that were blocked by dead letters, after these were deleted. Ids and keys are
 -- parallel arrays; a key may be null.
 create or replace function pgq._unblock_groups(
     queue pgq.queue, ids bigint[], keys text[], now timestamptz

@@ -27,6 +27,6 @@ begin
 end
 $$;
 comment on function pgq.archive_begin(text, interval, interval) is
-    'Makes the owner the only process that archives the log, and lets eras wait as '
+    'Makes the caller''s process the only one that archives the log, and lets eras wait as '
     'pgq.archive_wait does. The owner repeats the call before the timeout ends. 55006 if another '
     'owner archives.';

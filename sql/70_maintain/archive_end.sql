@@ -9,4 +9,4 @@ begin
 end
 $$;
 comment on function pgq.archive_end(text) is
-    'Ends the ownership that pgq.archive_begin acquired. False if another owner archives.';
+    'Ends the ownership that pgq.archive_begin acquired. Returns false if another owner archives.';

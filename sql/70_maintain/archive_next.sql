@@ -71,7 +71,7 @@ $$;
 comment on function pgq.archive_next(text) is
     'The oldest era of the log that is closed and not archived: its number, its slot (the column '
     'era of pgq.message), the number of messages to copy, and the columns that are null in all of '
-    'them and need not be copied. All these messages are finished: others were copied forward into '
-    'the current era. No row: everything is archived. Each call begins a new attempt, and only the '
-    'last attempt can be confirmed: write each to its own path, named by copy_id and attempt. '
-    '55006 if another owner has begun with pgq.archive_begin.';
+    'them and need not be copied. All these messages are finished; unfinished ones were copied '
+    'forward into the current era. No row: everything is archived. Each call begins a new '
+    'attempt, and only the last attempt can be confirmed: write each attempt to its own path, '
+    'named by copy_id and attempt. 55006 if another owner has begun with pgq.archive_begin.';

@@ -24,5 +24,5 @@ begin
 end
 $$;
 comment on function pgq.archive_wait(interval) is
-    'From now on an era of the log is kept beyond its retention until pgq.archived has confirmed '
-    'a copy of it, but for no longer than the wait. Null: eras do not wait for an archive.';
+    'Keeps each era of the log beyond its retention until pgq.archived has confirmed a copy of '
+    'it, but no longer than the given time. Null: eras do not wait for an archive.';

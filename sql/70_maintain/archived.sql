@@ -52,11 +52,12 @@ begin
 end
 $$;
 comment on function pgq.archived(bigint, bigint, bigint, int, text) is
-    'Confirms that an era has been copied, so that it may be truncated. XX001 unless the number of '
-    'messages and the checksum are those of the era when pgq.archive_next gave it. The checksum is '
-    'the sum over its messages of the first 8 hexadecimal digits of '
-    'md5(id|topic|priority|headers|payload|published_at|sender|recipient|reply_to|correlation_id|'
+    'Confirms a copy of an era, so that the era may be truncated. XX001 unless the number of '
+    'messages and the checksum are those of the era when pgq.archive_next returned it. The '
+    'checksum is the sum over its messages of the first 8 hexadecimal digits of '
+    'md5(id|topic|priority|headers|payload|published_at|sender|recipient|reply_to|correlation_id| '
     'group_key|dedup_key|publisher|deliver_at|expires_at). Times are in microseconds, but '
     'deliver_at is text, such as 2030-01-02T03:04:05.000000Z or infinity. From sender to '
-    'deliver_at a value is = and its text, or - if null; expires_at is - if null or infinite. With '
-    'an attempt, 55000 unless pgq.archive_next gave it last. The path is kept for pgq.log_parts.';
+    'deliver_at a value is written as = and its text, or as - if it is null; expires_at is - if '
+    'it is null or infinite. With an attempt: 55000 unless it is the last attempt of '
+    'pgq.archive_next. The path is stored for pgq.log_parts.';

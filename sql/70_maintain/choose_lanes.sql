@@ -109,4 +109,4 @@ begin
 end
 $$;
 comment on function pgq._choose_lanes(pgq.queue, timestamptz) is
-    'Adds or drops a lane key of a queue that chooses them itself.';
+    'Adds or drops a lane key of a queue with lane_keys {auto}.';

@@ -20,4 +20,4 @@ begin
 end
 $$;
 comment on function pgq._gc_flow(timestamptz) is
-    'Deletes token buckets that are full, and lock rows of lanes that nobody needs.';
+    'Deletes token buckets that are full, and unused lock rows of lanes.';

@@ -1,4 +1,4 @@
--- Removes rows that nobody needs any more, a bounded number of each kind; returns whether there may
+-- Deletes rows that are no longer needed, a bounded number of each kind; returns whether there may
 -- be more.
 create or replace function pgq._gc_tables(now timestamptz) returns boolean
 language plpgsql volatile
@@ -40,4 +40,4 @@ begin
     return v_most <= any (v_counts) or v_count >= pgq._limit('gc_anchors');
 end
 $$;
-comment on function pgq._gc_tables(timestamptz) is 'Removes rows that nobody needs any more.';
+comment on function pgq._gc_tables(timestamptz) is 'Deletes rows that are no longer needed.';

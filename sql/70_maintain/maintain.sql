@@ -86,7 +86,8 @@ begin
     return v_more;
 end
 $$;
-comment on function pgq._maintain() is 'One slice of maintenance; whether more is left.';
+comment on function pgq._maintain() is
+    'Runs one slice of maintenance; returns whether more is left.';
 
 -- A procedure that commits can neither set search_path nor be SECURITY DEFINER, so all names are
 -- qualified. Inside a transaction or a function it cannot commit, so it does one slice.
@@ -109,8 +110,8 @@ begin
 end
 $$;
 comment on procedure pgq.maintain(boolean) is
-    'Maintenance: expired leases, due and expired messages, lanes, statistics, and the rotation of '
-    'the log, which nothing else does. Works in slices of about a second, each a transaction, '
-    'until nothing is left. Call it about every minute, from a consumer, the command line or '
-    'pg_cron, as a statement of its own; with until_done => false, or inside a transaction, it '
-    'does one slice. Without it queues still work, but the log grows.';
+    'Runs maintenance: expired leases, due and expired messages, lanes, statistics, and the '
+    'rotation of the log, which only this procedure does. It works in slices of about a second, '
+    'each a transaction, until nothing is left. Call it about every minute, from a consumer, the '
+    'command line or pg_cron, as a statement of its own. With until_done => false, or inside a '
+    'transaction, it runs one slice. Without it queues still work, but the log grows.';

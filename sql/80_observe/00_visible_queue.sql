@@ -1,5 +1,5 @@
--- The queues that the current user may consume. In a view current_user is who runs the query; the
--- tables, who may truncate them, sees everything.
+-- The queues that the current user may consume. In a view current_user is the role that runs the
+-- query. A role that may truncate the tables sees all queues.
 create or replace view pgq._visible_queue with (security_barrier) as
 select q.queue_id, q.name
 from pgq.queue q

@@ -44,5 +44,5 @@ end
 $$;
 comment on function pgq."check"() is
     'Verifies the invariants of the stored state: each queue that receives a message holds it in '
-    'one place or has ended it; sets, leases, groups and lanes are consistent; no row is orphaned. '
-    'Returns a row for each defect; none: all is well. Reads everything: for tests and diagnosis.';
+    'one place or has ended it; sets, leases, groups and lanes are consistent; no row is '
+    'orphaned. Returns a row for each defect. Reads all tables: for tests and diagnosis.';

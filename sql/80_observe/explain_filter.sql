@@ -117,6 +117,6 @@ begin
 end
 $$;
 comment on function pgq.explain_filter(text, jsonb, pgq.caller) is
-    'Explains a filter for a queue: its compiled form, the lanes kept and pruned, whether messages '
-    'are tested one by one, how many match now, what a claim costs, advice, and fields or values '
-    'that no recent message has.';
+    'Explains a filter for a queue: its compiled form, the lanes kept and pruned, whether '
+    'messages are tested one by one, how many match now, the cost of a claim, advice, and fields '
+    'or values that no recent message has.';

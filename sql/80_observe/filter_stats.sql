@@ -10,6 +10,6 @@ group by q.name, f.document;
 comment on view pgq.filter_stats is
     'Filters that claims have used: how often, and how many messages they tested and matched.';
 comment on column pgq.filter_stats.claims is
-    'Claims that tested or found messages. Of claims for which no lane can match, at most one in '
-    'five minutes is counted.';
+    'Claims that tested or found messages. If no lane can match, at most one claim in five '
+    'minutes is counted.';
 revoke all on table pgq.filter_stats from public;

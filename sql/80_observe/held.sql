@@ -22,4 +22,4 @@ begin
         from pgq.group_line g;
 end
 $$;
-comment on function pgq._held() is 'Every set of ids with its place.';
+comment on function pgq._held() is 'Every set of ids with its location.';

@@ -64,6 +64,6 @@ begin
 end
 $$;
 comment on function pgq.history(bigint, pgq.caller) is
-    'What happened to a message, oldest first: publish, claim, ack, nack, release, bury, timeout, '
-    'expire, replay, discard, and where it is now. Reads the journal, so it reaches back as far as '
-    'the log. A role with rights sees what happened in the queues that it may consume.';
+    'The history of a message, oldest event first: publish, claim, ack, nack, release, bury, '
+    'timeout, expire, replay, discard, and where it is now. It reads the audit log, so it goes '
+    'back as far as the log. A role sees the events in the queues that it may consume.';

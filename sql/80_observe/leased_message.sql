@@ -9,10 +9,11 @@ join pgq._visible_queue q on q.queue_id = l.queue_id
 cross join lateral unnest(l.ids) r
 join pgq.message m on m.id >= lower(r) and m.id < upper(r);
 comment on view pgq.leased_message is
-    'The messages of leases. Read them by lease_id and a range of ids from pgq.lease_parts. In no '
-    'particular order.';
+    'The messages of leases, in no particular order. Read them by lease_id and a range of ids '
+    'from pgq.lease_parts.';
 comment on column pgq.leased_message.range_low is
     'The first id of the contiguous range of ids of the lease that has the message.';
 comment on column pgq.leased_message.range_high is
-    'The id after the last of that range. With conditions on both, a reader skips other ranges.';
+    'The id after the last id of that range. With conditions on both columns, a reader skips '
+    'other ranges.';
 revoke all on table pgq.leased_message from public;

@@ -24,10 +24,10 @@ from (
 ) s
 join pgq._visible_queue q on q.queue_id = s.queue_id;
 comment on view pgq.message_state is
-    'Every undelivered message and its state: ready, delayed, retrying, leased, dead, or '
-    'waiting for its turn in an ordering group. For '
-    'one message use pgq.history(id): this view lists them all.';
+    'Every unfinished message and its state: ready, delayed, retrying, leased, dead, or waiting '
+    'for its turn in an ordering group. This view reads all messages; for one message use '
+    'pgq.history(id).';
 comment on column pgq.message_state.attempt is 'Deliveries so far, including the current one.';
 comment on column pgq.message_state.since is 'When the message was claimed or failed.';
-comment on column pgq.message_state.until is 'When it expires or is due, or its lease ends.';
+comment on column pgq.message_state.until is 'When it expires or is due, or its lease expires.';
 revoke all on table pgq.message_state from public;

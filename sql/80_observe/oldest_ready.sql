@@ -1,4 +1,5 @@
--- The lowest id that a queue has ready: the minimum of the first rows of all rank ranges, by index.
+-- The lowest id of a ready message of a queue: the minimum over the first rows of all rank ranges,
+-- by index.
 create or replace function pgq._oldest_ready(queue_id int) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -20,4 +21,4 @@ begin
     return v_oldest;
 end
 $$;
-comment on function pgq._oldest_ready(int) is 'The lowest id that a queue has ready.';
+comment on function pgq._oldest_ready(int) is 'The lowest id of a ready message of a queue.';

@@ -95,9 +95,10 @@ comment on function pgq._queue_stats(pgq.caller) is 'The state of the queues.';
 create or replace view pgq.queue_stats as select * from pgq._queue_stats();
 comment on view pgq.queue_stats is
     'The state of the queues: how many messages are ready, scheduled, leased and dead, the age of '
-    'the oldest ready message, rates over the last one to two minutes. Cheap whatever the backlog: '
-    'above 500 rows a count is an estimate from a sample, which stays the same while nothing '
-    'changes (estimated names such counts). Dead letters are always counted.';
+    'the oldest ready message, and rates over the last one to two minutes. The view is cheap, '
+    'whatever the backlog: above 500 rows a count is an estimate from a sample. The estimate '
+    'stays the same while nothing changes, and the column estimated names such counts. Dead '
+    'letters are always counted.';
 comment on column pgq.queue_stats.exact is 'No count is an estimate.';
 comment on column pgq.queue_stats.estimated is
     'The counts that are estimates; waiting: there are more than 10,000.';
@@ -105,11 +106,11 @@ comment on column pgq.queue_stats.rate_seconds is
     'The window of the rates in seconds. It ends now, or with the last count of maintain().';
 comment on column pgq.queue_stats.waiting is 'Waiting for their turn in an ordering group.';
 comment on column pgq.queue_stats.published_per_second is
-    'Messages that the queue received: of its own topic, and those that its subscriptions matched. '
-    'Null: there is no recent count, because nobody calls maintain().';
+    'Messages that the queue received: of its own topic, and by its subscriptions. Null: there is '
+    'no recent count, because maintain() does not run.';
 comment on column pgq.queue_stats.acked_per_second is
-    'Null: there is no recent count, or the journal of the queue records failures only.';
+    'Null: there is no recent count, or the audit log of the queue records failures only.';
 comment on column pgq.queue_stats.relay is
-    'The worst state of its relays: silent (no sign of life), or the circuit breaker is open, '
-    'half-open or closed. Null: it has no relays. See pgq.relays.';
+    'The worst state of the queue''s relays: silent (no sign of life), or the circuit breaker is '
+    'open, half-open or closed. Null: the queue has no relays. See pgq.relays.';
 revoke all on table pgq.queue_stats from public;

@@ -17,7 +17,7 @@ comment on view pgq.queue_traffic is
     'messages received, acknowledged and failed, and how many were ready and dead at the last '
     'count of the minute. A minute without events and without a count has no row.';
 comment on column pgq.queue_traffic.acked is
-    'Null: the journal of the queue records failures only.';
+    'Null: the audit log of the queue records failures only.';
 comment on column pgq.queue_traffic.ready is 'Null: there was no count in that minute.';
 comment on column pgq.queue_traffic.dead is 'Null: there was no count in that minute.';
 revoke all on table pgq.queue_traffic from public;

@@ -10,7 +10,8 @@ comment on view pgq.relays is
     'The relays: the destination of each, whether it is running, and the state of its circuit '
     'breaker. pgq.relay_report(queue, relay) removes the record of a relay that is gone for good.';
 comment on column pgq.relays.alive is
-    'False: it has not renewed its stream in time, or it has ended without removing its record.';
+    'False: the relay has not renewed its stream in time, or it has ended without removing its '
+    'record.';
 comment on column pgq.relays.changed_at is 'When the circuit breaker got its current state.';
 comment on column pgq.relays.owner is 'The process that runs the relay.';
 comment on column pgq.relays.batch is 'The last batch that the relay has finished.';

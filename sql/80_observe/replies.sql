@@ -17,4 +17,4 @@ begin
 end
 $$;
 comment on function pgq.replies(text, pgq.caller) is
-    'The messages of the log with this correlation_id, oldest first; found by an index.';
+    'The messages of the log with this correlation_id, oldest first. An index finds them.';

@@ -1,4 +1,4 @@
--- What became of a message, a row for each queue that has or had it.
+-- The outcome of a message, a row for each queue that has or had it.
 create or replace function pgq.result(message_id bigint, caller pgq.caller default current_user)
 returns table (queue text, state text, result jsonb, error text, at timestamptz)
 language plpgsql stable security definer
@@ -46,7 +46,7 @@ begin
         join pgq.queue q on q.queue_id = x.queue_id
         where v_queues is null or x.queue_id = any (v_queues)
         order by q.name, x.at;
-    -- In the log but in none of these places: it was acknowledged or cancelled without a result.
+    -- In the log but in none of these states: it was acknowledged or cancelled without a result.
     if not found and v_message.id is not null
        and (v_queues is null or pgq._is_received(v_queues, v_message))
     then
@@ -55,8 +55,8 @@ begin
 end
 $$;
 comment on function pgq.result(bigint, pgq.caller) is
-    'What became of a message, a row for each queue that has or had it: done with the result of '
-    'pgq.finish, dead with the error, waiting or working. Done without queue and result: it was '
-    'acknowledged or cancelled. No row: the message is no longer in the log. A role sees '
-    'the queues that it may consume, and for a message that it has published also the others, '
-    'without their names.';
+    'The outcome of a message, a row for each queue that has or had it: done with the result of '
+    'pgq.finish, dead with the error, waiting or working. Done without queue and result: the '
+    'message was acknowledged or cancelled. No row: the message is no longer in the log. A role '
+    'sees the queues that it may consume. For a message that it has published it also sees the '
+    'other queues, without their names.';

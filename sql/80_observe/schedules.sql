@@ -17,6 +17,6 @@ comment on column pgq.schedules.last_at is 'When it last ran; null: never.';
 comment on column pgq.schedules.last_id is 'The message of the last run.';
 comment on column pgq.schedules.next_at is 'The next run; null: paused.';
 comment on column pgq.schedules.late is
-    'How much the next run is overdue; negative: how far away it is.';
+    'By how much the next run is overdue; negative: the time until the next run.';
 comment on column pgq.schedules.error is 'Why the last run failed; null: it did not.';
 revoke all on table pgq.schedules from public;

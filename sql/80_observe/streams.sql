@@ -7,13 +7,14 @@ from pgq.stream s
 join pgq._visible_queue q on q.queue_id = s.queue_id
 left join pgq.lineage l on l.queue_id = s.queue_id and l.consumer = s.consumer;
 comment on view pgq.streams is
-    'The streams: the last finished batch and the owner of each, and for recent batches the reader '
-    'and what was committed with them.';
+    'The streams, with the last finished batch and the owner of each. For recent batches also the '
+    'reader, and what was committed with them.';
 comment on column pgq.streams.finished is 'The last batch that is finished.';
 comment on column pgq.streams.alive is
-    'False: its owner has not renewed it in time, or has ended.';
+    'False: the owner has not renewed the stream in time, or has ended.';
 comment on column pgq.streams.batch is 'A batch that was read, finished or not; null: none.';
 comment on column pgq.streams.reader is
     'The execution that read the batch; for Spark: query, run and batch.';
-comment on column pgq.streams.wrote is 'How many rows went to each table, and messages to queues.';
+comment on column pgq.streams.wrote is
+    'How many rows went to each table, and how many messages to queues.';
 revoke all on table pgq.streams from public;

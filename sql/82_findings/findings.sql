@@ -46,10 +46,10 @@ end
 $$;
 comment on function pgq.findings(interval, text) is
     'Problems that need attention, the worst first: the finding (a name for programs), its detail '
-    '(for people), the queue, since when, and a statement that cures it. The command '
+    '(for people), the queue, since when it exists, and a statement that cures it. The command '
     'pgq doctor, the web page and alerts show this list. snapshot_age: the age from which a '
-    'transaction is long-running; role: checks that this role may publish and consume. Takes '
-    'milliseconds whatever the backlog. Covers the queues that the caller may consume; the owner '
-    'and members of pg_monitor see all queues and the database.';
+    'transaction counts as long-running. role: also checks whether this role may publish and '
+    'consume. It takes milliseconds, whatever the backlog. Covers the queues that the caller may '
+    'consume; the owner and members of pg_monitor see all queues and the database.';
 
 grant execute on function pgq.findings, pgq._findings to pg_monitor;

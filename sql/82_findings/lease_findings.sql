@@ -49,4 +49,4 @@ begin
 end
 $$;
 comment on function pgq._lease_findings(int[], timestamptz) is
-    'Leases that are held for too long, that never end, or that nobody takes back.';
+    'Leases that are held for too long, that never expire, or that no claim takes back.';

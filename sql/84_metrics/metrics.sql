@@ -61,7 +61,7 @@ end
 $$;
 comment on function pgq.metrics() is
     'Metrics for Prometheus and similar systems: a row for each value, with its name, kind (gauge '
-    'or counter), labels and help text. Takes milliseconds whatever the backlog, also on a '
+    'or counter), labels and help text. It takes milliseconds, whatever the backlog, also on a '
     'standby. Covers the queues that the caller may consume; the owner and members of pg_monitor '
     'see all queues and the database.';
 

@@ -35,7 +35,7 @@ class AsyncObserveMethods(AsyncStatements):
 
         :param queue: the name of the queue.
         :param filter: the messages to return; None for all. A number here is n.
-        :param n: the most messages.
+        :param n: the maximum number of messages.
 
         >>> [message.payload for message in await client.peek("orders", 5)]
         [{'amount': 12}]
@@ -52,7 +52,7 @@ class AsyncObserveMethods(AsyncStatements):
         :param queue: the name of the queue.
         :param state: ready, scheduled, leased, waiting (in an ordering group) or dead.
         :param filter: the messages to list; None for all.
-        :param n: the most messages.
+        :param n: the maximum number of messages.
 
         >>> [row.id for row in await client.messages("orders", "scheduled")]
         [41, 42]

@@ -423,7 +423,7 @@ async def connect_async(
     """Return a client with its own connection pool; close it, or use it in a ``with`` block.
 
     :param conninfo: a connection string of libpq; defaults come from the ``PG*`` variables.
-    :param pool_size: the most connections in the pool; one more connection listens.
+    :param pool_size: the maximum size of the pool; one more connection listens.
     :param timeout: how long a call may wait for a connection.
     :param breaker: a circuit breaker to share, or one with other limits.
     :param types: a type for each topic; payloads published to the topic must have this type.

@@ -1,4 +1,4 @@
-"""Publishing, at once and on a schedule."""
+"""Publishing now and on a schedule."""
 
 from __future__ import annotations
 

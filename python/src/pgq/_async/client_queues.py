@@ -61,12 +61,12 @@ class AsyncQueueMethods(AsyncStatements):
         :param mode: ``archive`` stores messages and delivers none.
         :param dedup_window: how long a dedup key is remembered.
         :param on_expiry: what happens to messages that expire undelivered.
-        :param set_size: the most message ids in one row of ``pgq.ready``.
+        :param set_size: the maximum number of message ids in one row of ``pgq.ready``.
         :param journal: which events the audit log records.
         :param on_dead: ``block``: a dead letter holds its ordering group back.
         :param suggestions: whether the header ``route`` of a message can name this queue.
-        :param max_leased: the most messages that are leased at a time.
-        :param rate: the most messages per unit of time, such as ``100/min``, with a `burst`.
+        :param max_leased: the maximum number of messages that are leased at a time.
+        :param rate: the maximum rate of claims, such as ``100/min``, with a `burst`.
         :param lane_max_leased: as `max_leased`, for each lane; likewise `lane_rate`, `lane_burst`.
         :param fair: whether the lanes take turns.
         :param max_lease: how long a message can be held altogether, with all extensions.

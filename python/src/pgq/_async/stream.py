@@ -88,7 +88,7 @@ class AsyncStream:
         self._source.stop()
 
     async def close(self) -> None:
-        """End the stream; release the messages that are left, including the current one."""
+        """End the stream; release the remaining messages, including the current one."""
         await self._end(None)
 
     async def __aenter__(self) -> Self:

@@ -28,16 +28,16 @@ __all__ = ["Batch"]
 class Batch:
     """The messages of one claim, under one lease.
 
-    As a context manager it acknowledges the messages that are left when the block ends. A loop
+    As a context manager it acknowledges the remaining messages when the block ends. A loop
     over the batch records the current message:
 
     - If the block raises, the messages before the current one are acknowledged, the current one is
       refused with the error, and those after it are released without counting an attempt.
     - If the loop is left early without an error, the current message is acknowledged too.
-    - If the block raises outside of a loop, all messages that are left are refused. To work on all
+    - If the block raises outside of a loop, all remaining messages are refused. To work on all
       messages at once, loop over `messages`: that records nothing.
 
-    A parameter `messages` accepts messages or ids; None means all messages that are left.
+    A parameter `messages` accepts messages or ids; None means all remaining messages.
 
     >>> with client.claim("orders", n=10) as batch:
     ...     for message in batch:
@@ -83,11 +83,11 @@ class Batch:
         return self._named(None)[0]
 
     def finish(self) -> None:
-        """Record that another call has acknowledged all messages that were left."""
+        """Record that another call has acknowledged all remaining messages."""
         self._settle(None)
 
     def ack(self, messages: Named = None) -> int:
-        """Acknowledge some messages, or all that are left."""
+        """Acknowledge some messages, or all remaining ones."""
         lease_id, ids = self._named(messages)
         if lease_id is None:
             return 0
@@ -103,7 +103,7 @@ class Batch:
         error: str | None = None,
         details: Any = None,
     ) -> int:
-        """Refuse some messages, or all that are left: they are retried, or become dead letters.
+        """Refuse some messages, or all remaining ones: they are retried, or become dead letters.
 
         :param delay: the delay before the retry; None for the queue's backoff.
         :param error: the reason, as text for people.
@@ -122,7 +122,7 @@ class Batch:
         *,
         delay: Duration = timedelta(0),
     ) -> int:
-        """Release some messages, or all that are left, without counting the attempt."""
+        """Release some messages, or all remaining ones, without counting the attempt."""
         lease_id, ids = self._named(messages)
         if lease_id is None:
             return 0
@@ -137,7 +137,7 @@ class Batch:
         error: str | None = None,
         details: Any = None,
     ) -> int:
-        """Make some messages dead letters, or all that are left."""
+        """Make some messages dead letters, or all remaining ones."""
         lease_id, ids = self._named(messages)
         if lease_id is None:
             return 0

@@ -51,7 +51,7 @@ class ClaimMethods(Statements):
         :param topic: the name of the queue.
         :param filter: the messages to claim; None for all. A number here is n:
             ``claim("orders", 10)``.
-        :param n: the most messages.
+        :param n: the maximum number of messages.
         :param lease: the lease duration; None for the queue's.
         :param key: the name of the claim. Another claim with this key returns the same messages
             until they have ended.
@@ -183,7 +183,7 @@ class ClaimMethods(Statements):
         *,
         delay: Duration = timedelta(0),
     ) -> int:
-        """Give messages of a lease back without counting the attempt; return how many.
+        """Release messages of a lease without counting the attempt; return how many.
 
         :param lease_id: the id of the lease. A claimed message here means this message alone.
         :param ids: messages or their ids; None for all messages of the lease.

@@ -91,7 +91,7 @@ class OperateMethods(Statements):
         :param queue: the name of the queue.
         :param to_queue: the name of the other queue.
         :param filter: the messages to move; None for all.
-        :param n: the most messages, the next to be delivered first; None for no limit.
+        :param n: the maximum number of messages, in delivery order; None for no limit.
         :param dry_run: only count.
 
         >>> client.move("orders", "slow-orders", F.amount > 1000)
@@ -163,16 +163,16 @@ class OperateMethods(Statements):
         per_second: int | None = None,
         patch: Any = None,
     ) -> int:
-        """Put dead letters back into their queue (redrive), the oldest first; return how many.
+        """Return dead letters to their queue (redrive), the oldest first; return how many.
 
         :param queue: the name of the queue.
         :param filter: a filter on the message; None for all.
-        :param n: the most dead letters; None for no limit.
+        :param n: the maximum number of dead letters; None for no limit.
         :param dry_run: only count.
         :param cause: a filter on how the message ended, with the fields reason, error, attempts,
             failed_at, holder and replay_count.
         :param to_queue: put the messages into this queue instead.
-        :param per_second: the most messages that become due in a second.
+        :param per_second: the maximum number of messages that become due per second.
         :param patch: a JSON merge patch that changes the payloads.
 
         >>> client.replay("orders", cause=F.error.like("%not reachable%"), per_second=50)
@@ -207,7 +207,7 @@ class OperateMethods(Statements):
 
         :param queue: the name of the queue.
         :param filter: a filter on the message; None for all.
-        :param n: the most dead letters; None for no limit.
+        :param n: the maximum number of dead letters; None for no limit.
         :param dry_run: only count.
         :param cause: a filter on how the message ended, as in `replay`.
 

@@ -1,6 +1,6 @@
 # Written by unasync.py from _async/client_publish.py: change that one.
 
-"""Publishing, at once and on a schedule."""
+"""Publishing now and on a schedule."""
 
 from __future__ import annotations
 

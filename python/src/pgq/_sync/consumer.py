@@ -83,7 +83,7 @@ class Consumer:
     works in the background while the block runs.
 
     A consumer ends if its queue is missing or its filter is wrong. `start` raises an error that
-    occurs at once. A later error is logged, kept in `error`, and raised by `wait` and `close`.
+    occurs immediately. A later error is logged, kept in `error`, and raised by `wait` and `close`.
 
     :param client: the result of `connect`.
     :param queue: the name of the queue.

@@ -37,7 +37,7 @@ class _Outcome:
 
 
 class FailureLog:
-    """Logs failed deliveries: the attempt, the most attempts, the next delay, a dead letter."""
+    """Logs failed deliveries: attempt, max_attempts, next delay, dead letter."""
 
     def __init__(self, client: PooledClient, queue: str) -> None:
         self._client = client

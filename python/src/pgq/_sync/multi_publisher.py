@@ -32,8 +32,8 @@ class MultiPublisher:
     time.
 
     A transport that batches stores messages later. If it is required, or if no other transport has
-    stored the message, it stores the message at once. If a batch is refused later and no transport
-    has stored it, `publish`, `flush` or `close` raises the error.
+    stored the message, it stores the message immediately. If a batch is refused later and no
+    transport has stored it, `publish`, `flush` or `close` raises the error.
 
     All copies of a message have the same headers ``uuid`` and ``published_at``, unless the caller
     gives others. Transports that choose ids and times derive them from these headers.
@@ -116,7 +116,7 @@ class MultiPublisher:
         given = {"headers": draft.headers, **options}
         counters = self.counters
         results: dict[int, Any] = {}
-        # Batching transports come last: they store a message at once if no other one has.
+        # Batching transports come last: they store a message immediately if no other one has.
         for index, counter in enumerate(counters):
             if not counter.batches:
                 results[index] = self._publish(counter, "publish_now", draft, given)

@@ -90,7 +90,7 @@ class Stream:
         self._source.stop()
 
     def close(self) -> None:
-        """End the stream; release the messages that are left, including the current one."""
+        """End the stream; release the remaining messages, including the current one."""
         self._end(None)
 
     def __enter__(self) -> Self:

@@ -36,11 +36,11 @@ class PgqTrigger(BaseEventTrigger):
 
     :param topic: the name of the queue.
     :param filter: the messages to claim; None for all.
-    :param n: the most messages of one event.
+    :param n: the maximum number of messages of one event.
     :param conn_id: a connection of Airflow; if None, ``PGQ_DSN`` or the ``PG*`` variables of libpq.
     :param lease: the lease duration in seconds: messages whose event was not recorded are delivered
         again after this time. Must be longer than Airflow's ``shared_stream_ack_timeout``.
-    :param poll_interval: the most seconds between two claims; a notification ends the wait earlier.
+    :param poll_interval: seconds between two claims at most; a notification ends the wait earlier.
     :param settle: seconds from an event to its acknowledgement, where Airflow reports nothing.
 
     >>> PgqTrigger(topic="orders", filter={"type": "paid"}, n=10)

@@ -89,7 +89,7 @@ class Channel(virtual.Channel):
     #: The lease duration in seconds. Leases are extended while a message is held, so this is the
     #: time after which other workers get the messages of a dead one.
     visibility_timeout = 60
-    #: The most deliveries before a message becomes a dead letter.
+    #: The number of deliveries before a message becomes a dead letter.
     max_attempts = 20
     from_transport_options = (
         *virtual.Channel.from_transport_options,

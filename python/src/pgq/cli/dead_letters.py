@@ -181,7 +181,7 @@ def _brief(value: object) -> object:
 
 
 def replay(options: Options, out: Output) -> None:
-    """Put dead letters back."""
+    """Replay dead letters."""
     with client(options) as database:
         count = database.replay(
             options.queue,

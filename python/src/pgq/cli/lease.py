@@ -163,7 +163,7 @@ def bury(options: Options, out: Output) -> None:
 
 
 def release(options: Options, out: Output) -> None:
-    """Give messages back."""
+    """Release messages."""
     with client(options) as database:
         count = database.release(options.lease, options.id or None, delay=options.delay)
     out.value("released", count)

@@ -123,7 +123,9 @@ def _policy(parser: argparse.ArgumentParser) -> None:
         ("dedup-window", "how long a dedup key is remembered"),
     ):
         parser.add_argument(f"--{name}", type=duration, metavar="DURATION", help=what)
-    parser.add_argument("--max-attempts", type=positive, metavar="N", help="the most deliveries")
+    parser.add_argument(
+        "--max-attempts", type=positive, metavar="N", help="maximum number of deliveries"
+    )
     parser.add_argument("--set-size", type=positive, metavar="N", help="most ids in a ready row")
     parser.add_argument("--mode", choices=["queue", "archive"])
     parser.add_argument("--journal", choices=["all", "failures"])
@@ -135,13 +137,13 @@ def _policy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--on-expiry", choices=["dead_letter", "discard"])
     parser.add_argument("--on-dead", choices=["release", "block"], help="its ordering group")
     for name, what in (
-        ("max-leased", "the most messages leased at a time"),
-        ("burst", "the most messages of a rate that are delivered at once"),
-        ("lane-max-leased", "the most messages of a lane leased at a time"),
-        ("lane-burst", "the most messages of a lane's rate that are delivered at once"),
+        ("max-leased", "maximum number of messages leased at a time"),
+        ("burst", "messages that a rate lets through at a time, after a pause"),
+        ("lane-max-leased", "maximum number of messages of a lane leased at a time"),
+        ("lane-burst", "messages that a lane's rate lets through at a time"),
     ):
         parser.add_argument(f"--{name}", type=natural, metavar="N", help=what)
-    for name, what in (("rate", "the most messages"), ("lane-rate", "the most per lane")):
+    for name, what in (("rate", "maximum rate"), ("lane-rate", "maximum rate per lane")):
         parser.add_argument(f"--{name}", metavar="N/UNIT", help=f"{what}, such as 100/min")
     for name, what in (
         ("fair", "lanes take turns"),

@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--name", default="relay", help="unique among the queue's relays (relay)")
     parser.add_argument(
-        "--batch", type=positive, help="messages sent at once (500; files 10000; https 100)"
+        "--batch", type=positive, help="messages per batch (500; files 10000; https 100)"
     )
     parser.add_argument(
         "--every", type=duration, metavar="DURATION", help="how long to fill a batch (files 60s; 0)"

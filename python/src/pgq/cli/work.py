@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("queue", help="the name of a queue")
     parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
     parser.add_argument("--exec", metavar="COMMAND", help="the command to run")
-    parser.add_argument("--concurrency", type=positive, default=1, help="commands at once (1)")
+    parser.add_argument("--concurrency", type=positive, default=1, help="concurrent commands (1)")
     parser.add_argument("--batch", type=positive, help="messages per claim")
     parser.add_argument(
         "--lease", type=duration, metavar="DURATION", help="lease duration; extended if needed"

@@ -27,9 +27,9 @@ class ConsumerConfig:
         the attempt, and are not delivered again before `refused_delay`.
     :param payload_type: the type of payloads: a dataclass, a model of pydantic, any type hint.
         A message whose payload does not fit is refused, and no handler is called.
-    :param batch_size: the most messages of one claim. None adapts it: as many as the handlers
-        finish in a few tenths of a second, at most 1000.
-    :param concurrency: how many handlers run at once, as threads or tasks.
+    :param batch_size: the maximum number of messages of one claim. None adapts it: as many as the
+        handlers finish in a few tenths of a second, at most 1000.
+    :param concurrency: how many handlers run concurrently, as threads or tasks.
     :param lease: the lease duration; the queue's if None. The lease is extended while a handler
         runs.
     :param handler_timeout: how long a handler may take for one message; None for no limit.

@@ -22,7 +22,7 @@ Row = dict[str, Any]
 _Conn = psycopg.AsyncConnection[Any]
 
 EVERYTHING = Wanted()
-#: The most queues, and the most holders of leases, that the page shows.
+#: The maximum numbers of queues and of lease holders that the page shows.
 MOST_QUEUES = 500
 MOST_HOLDERS = 200
 

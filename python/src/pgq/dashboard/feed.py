@@ -21,7 +21,7 @@ __all__ = ["Feed"]
 
 logger = logging.getLogger("pgq.dashboard")
 
-#: The most points of a sparkline: an hour in minutes, and the latest samples.
+#: The maximum number of points of a sparkline: an hour in minutes, and the latest samples.
 POINTS = 210
 MOST_WATCHERS = 32
 # The poller may use this fraction of one connection's time.

@@ -12,7 +12,7 @@ from pgq.filters import Condition, F
 
 __all__ = ["VERBS", "Verb"]
 
-#: The most dead letters that one action replays or discards.
+#: The maximum number of dead letters that one action replays or discards.
 ACT_AT_MOST: Final = 10_000
 
 

@@ -69,7 +69,7 @@ class Destination(Protocol):
 
     #: The address for people, without passwords.
     label: str
-    #: How many messages to send at once, and how many seconds to wait for a full batch.
+    #: How many messages a batch has, and how many seconds to wait for a full batch.
     batch_size: int
     linger: float
     #: True: a batch that is sent twice is stored once, so after a failure the same batch is sent

@@ -46,7 +46,7 @@ class Relay:
     :param queue: the queue to forward.
     :param destination: the target, for example from `open_destination`.
     :param name: the name of the relay: the same after a restart, unique among the queue's relays.
-    :param batch_size: how many messages to send at once; None for the destination's default.
+    :param batch_size: the number of messages of a batch; None for the destination's default.
     :param linger: how long to wait for a full batch; None for the destination's default.
     :param breaker: a circuit breaker with other limits.
     :param timeout: after this time without a heartbeat, another relay can take the name.

@@ -33,7 +33,8 @@ class Webhook:
     """Posts each message as JSON, signed; the header ``webhook-id`` is the message's id.
 
     :param secret: the key of the signature; after a prefix ``whsec_`` it is base64.
-    :param concurrency: the most requests at once. An ordering group delivers one message at a time.
+    :param concurrency: the maximum number of concurrent requests. An ordering group delivers one
+        message at a time.
     """
 
     keeps_batches: ClassVar[bool] = False

@@ -22,7 +22,7 @@ def add_parsers(commands: Any) -> None:
     common.add_argument("--dsn", help="connection string of the database; PGQ_DSN if not given")
     common.add_argument("--master", help="Spark's master, such as local[4] or spark://host:7077")
     common.add_argument("--remote", help="a Spark Connect server, such as sc://host:15002")
-    common.add_argument("--partitions", type=int, default=0, help="how many tasks read at once")
+    common.add_argument("--partitions", type=int, default=0, help="how many tasks read in parallel")
     common.add_argument("--json", action="store_true", help="print JSON, one line per row")
     common.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark"
@@ -63,7 +63,7 @@ def add_parsers(commands: Any) -> None:
     command.add_argument("topic", help="the name of the queue")
     command.add_argument("target", help="a directory, such as file:///orders or s3a://bucket/o")
     command.add_argument("--filter", type=json.loads, help="a filter document")
-    command.add_argument("--n", type=int, default=N, help="the most messages of a batch")
+    command.add_argument("--n", type=int, default=N, help="maximum number of messages of a batch")
     command.add_argument("--name", help="name of the stream that claims the batches")
     command.add_argument(
         "--sql",

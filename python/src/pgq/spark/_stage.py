@@ -39,7 +39,7 @@ WRITABLE: dict[str, DataType] = {
     "expires_at": TimestampType(),
 }
 TARGET = {"value": "payload", "key": "group_key"}
-# The most bytes that a task keeps, to send them again if the connection breaks.
+# The maximum number of bytes that a task keeps, to send them again if the connection breaks.
 KEPT = 64 * 1024 * 1024
 ATTEMPTS = 5
 
@@ -209,7 +209,7 @@ class MessageStaging(Staging):
         server = Server(dsn, "pgq spark plan")
         try:
             if not patient:
-                server.connection()  # raises at once, without retries
+                server.connection()  # raises without retries
             fixed = None if "topic" in self.columns else topic
             server.ask("select pgq.writer_epoch('', %s)", fixed)
         finally:

@@ -52,7 +52,7 @@ class Table(Staging):
         server = Server(dsn, "pgq spark plan")
         try:
             if not patient:
-                server.connection()  # raises at once, without retries
+                server.connection()  # raises without retries
             found = server.ask(COLUMNS, name)
         except psycopg.errors.UndefinedTable as error:
             raise OptionError(f"{error.diag.message_primary}: create the table first") from None

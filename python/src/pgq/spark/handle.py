@@ -41,14 +41,14 @@ def claim(
 
     :param topic: the name of the queue.
     :param filter: the messages to claim; None for all.
-    :param n: the most messages.
+    :param n: the maximum number of messages.
     :param dsn: the database of the queues; None for that of `register`, or ``PGQ_DSN``.
     :param key: the name of the claim. After a crash a claim with the same key returns the same
         messages, until they have ended.
     :param lease: the lease duration.
-    :param partitions: how many tasks read at once; 0 to choose by the number of messages.
+    :param partitions: how many tasks read in parallel; 0 to choose by the number of messages.
     :param group_runs: also claim the messages that wait behind the head of an ordering group. If
-        one of them is refused, the messages behind it are released.
+        one of them is refused, the messages after it are released.
 
     >>> with pgq.spark.claim(spark, "orders", n=10_000) as batch:
     ...     batch.df.write.parquet("/data/orders")
@@ -70,7 +70,7 @@ def claim(
 class Claim:
     """Claimed messages: the DataFrame `df`, and the methods that end them.
 
-    As a context manager it acknowledges the messages that are left at the end, or refuses them
+    As a context manager it acknowledges the remaining messages at the end, or refuses them
     (nack) if the block raises.
     """
 
@@ -93,7 +93,7 @@ class Claim:
         self._server = Server(dsn, "pgq spark claim")
         self._over = threading.Event()
         try:
-            self._server.connection()  # raises at once, without retries
+            self._server.connection()  # raises without retries
             self._warn_if_exists()
             found = self._server.ask(
                 "select lease_id, size from pgq.hold(%s, %s, %s::jsonb, %s, %s, %s)",
@@ -131,7 +131,7 @@ class Claim:
         )
 
     def ack(self, df: DataFrame | None = None) -> int:
-        """Acknowledge the messages whose ids are in the DataFrame, or all that are left."""
+        """Acknowledge the messages whose ids are in the DataFrame, or all remaining ones."""
         return self._finish("select pgq.ack(%s, %s::bigint[])", df)
 
     def nack(
@@ -143,7 +143,7 @@ class Claim:
     ) -> int:
         """Refuse messages: they are retried, or become dead letters after the last attempt.
 
-        :param df: a DataFrame with the ids; None for all messages that are left.
+        :param df: a DataFrame with the ids; None for all remaining messages.
         :param error: the reason.
         :param delay: the delay before the retry; None for the queue's backoff.
         """

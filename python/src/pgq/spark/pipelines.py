@@ -93,7 +93,7 @@ def archive(
     :param dsn: the database of the queues; None for that of `register`, or ``PGQ_DSN``.
     :param replica: the connection string of a standby to read from.
     :param wait: how long beyond its retention an era waits for its copy.
-    :param partitions: how many tasks read at once; 0 to choose by the number of messages.
+    :param partitions: how many tasks read in parallel; 0 to choose by the number of messages.
     :param timeout: after this time without a heartbeat, another process can archive.
     :param say: a function that is called with each line of progress.
 
@@ -264,7 +264,7 @@ def replay(
     :param to: the topic to publish to; None for the topic of each message.
     :param name: the name that identifies the replay; None to derive it from the other parameters.
     :param dry_run: count the messages, and publish nothing.
-    :param partitions: how many tasks publish at once; 0 for as many as read.
+    :param partitions: how many tasks publish in parallel; 0 for as many as read.
     :param say: a function that is called with each line of progress.
 
     >>> pgq.spark.replay(spark, "s3a://bucket/q", topic="orders", to="orders_again")
@@ -465,7 +465,7 @@ def drain(
         repeated has the same messages, run and number, so that the pair of run and number makes a
         write happen once (``txnAppId`` and ``txnVersion`` of Delta). The function may return a
         DataFrame with the ``id`` of each written message; otherwise all rows count as written.
-    :param n: the most messages of a batch.
+    :param n: the maximum number of messages of a batch.
     :param name: the name of the stream; None to derive it from topic and target.
     :param dropped: what happens to messages that `transform` returns no row for: ``refuse`` them
         (nack), or ``release`` them without counting the attempt, due in a minute.

@@ -184,7 +184,7 @@ class Server:
     def standby(
         self, name: str = "standby", *, settings: Mapping[str, Setting] | None = None
     ) -> Server:
-        """Start a streaming standby of this server and return it; it accepts queries at once.
+        """Start a streaming standby of this server and return it; it already accepts queries.
 
         :param name: its name for ``synchronous_standby_names`` of this server.
         :param settings: more lines for its ``postgresql.conf``, after those of this server.

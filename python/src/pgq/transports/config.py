@@ -27,15 +27,15 @@ class TransportConfig:
     """The options of a `Transport`.
 
     :param database_url: a connection string of libpq; defaults come from the ``PG*`` variables.
-    :param connection_pool_size: the most connections in the pool.
+    :param connection_pool_size: the maximum size of the pool.
     :param enable_batching: publish messages in batches of `batch_size`, or after `batch_timeout`.
-        If False, each message is published at once.
+        If False, each message is published immediately.
     :param default_priority: the priority of messages that are published without one.
     :param enable_delayed_processing: whether messages may have a delay.
     :param max_processing_attempts: `max_attempts` of the queues that the transport creates.
     :param dead_letter_queue_enabled: False drops messages that expire undelivered. Messages that
         fail become dead letters in any case.
-    :param retrieval_limit: the most messages of a claim, unless n is given.
+    :param retrieval_limit: the maximum number of messages of a claim, unless n is given.
     :param enable_content_routing: whether consumers may have filters.
 
     >>> TransportConfig(database_url="postgresql://app@db/shop", batch_size=50)

@@ -51,7 +51,7 @@ class Counters:
         return not self.required and bool(getattr(self.transport, "batches", False))
 
     def count(self, error: Exception | None) -> None:
-        """Count a message that was stored at once, or an error."""
+        """Count a message that was stored immediately, or an error."""
         with self._lock:
             if error is None:
                 self._published += 1

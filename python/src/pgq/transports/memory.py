@@ -153,7 +153,7 @@ class MemoryClient(PooledClient):
 
     @contextmanager
     def transaction(self) -> Iterator[Client]:
-        """Yield the client: each call takes effect at once."""
+        """Yield the client: each call takes effect immediately."""
         yield self
 
     # Queues and subscriptions
@@ -475,7 +475,7 @@ class MemoryClient(PooledClient):
         *,
         delay: Duration = timedelta(0),
     ) -> int:
-        """Give messages of a lease back without counting the attempt."""
+        """Release messages of a lease without counting the attempt."""
         with self._mutex:
             held = self._held(*lease_and_ids(lease_id, ids))
             for _, entry in held:
@@ -630,7 +630,7 @@ class MemoryClient(PooledClient):
         per_second: int | None = None,
         patch: Any = None,
     ) -> int:
-        """Put dead letters back into their queue; return how many."""
+        """Return dead letters to their queue; return how many."""
         if any(option is not None for option in (cause, to_queue, per_second, patch)):
             raise NotImplementedError("not in memory: cause, to_queue, per_second, patch")
         with self._mutex:

@@ -1,4 +1,4 @@
-// Questions and actions. The token is kept for this tab only, and sent only to act.
+// Requests to the server. The token is kept for this tab only, and sent only with actions.
 
 const KEY = "pgq-token";
 
@@ -16,7 +16,7 @@ export const token = {
     forget: () => sessionStorage.removeItem(KEY),
 };
 
-/** An address may bring the token behind its #; it must not stay there for others to see. */
+/** Take the token from the fragment of the address, and remove it there to keep it hidden. */
 export function takeToken() {
     const found = /^#token=([\w.~+/=-]+)$/.exec(location.hash);
     if (!found) return false;

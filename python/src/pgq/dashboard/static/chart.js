@@ -1,4 +1,4 @@
-// A chart with a time axis. The values of a minute are shown under the pointer, or by the arrow keys.
+// A chart with a time axis. The pointer or the arrow keys show the values of a minute.
 
 import { h, put, svg } from "./dom.js";
 

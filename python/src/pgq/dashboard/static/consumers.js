@@ -1,4 +1,4 @@
-// Who holds what and whose lease runs out next, who listens, and which limits there are.
+// Consumers: leases by holder, the next to expire first; listeners; limits.
 
 import { get } from "./api.js";
 import { foreign, h, keep, put, toggle } from "./dom.js";
@@ -150,7 +150,7 @@ function holder(first) {
 const dash = (value) => (value === null || value === undefined ? "–" : String(value));
 const withBurst = (rate, burst) => (rate === null ? "–" : `${rate}, burst ${burst}`);
 
-// The columns of each table: a title, and what a row shows.
+// The columns of each table: a title, and a function of the row.
 const LIMITS = [
     ["In flight", (row) => (row.max_leased === null ? "–" : `${row.leased} of ${row.max_leased}`)],
     ["Rate", (row) => withBurst(row.rate, row.burst)],
@@ -204,7 +204,7 @@ function table(title, name, rows, columns) {
     ];
 }
 
-/** What changes seldom is asked for now and then. */
+/** Query rarely changing data at a longer interval. */
 function others() {
     const element = h("div", {});
     async function load() {

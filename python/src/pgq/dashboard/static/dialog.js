@@ -25,7 +25,7 @@ function open(title, content, buttons, { danger = false } = {}) {
     return dialog;
 }
 
-// Not a submit button: Enter in a field must not mean no.
+// Not a submit button: Enter in a field must not cancel.
 const cancel = (properties) =>
     h(
         "button",
@@ -43,7 +43,7 @@ const answered = (dialog) =>
         dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes")),
     );
 
-/** Ask; with a word, it has to be typed first. */
+/** Ask for confirmation; if a word is given, the user has to type it. */
 export function confirm({ title, text, action, danger = false, word = null }) {
     const yes = h(
         "button",
@@ -78,7 +78,7 @@ export function confirm({ title, text, action, danger = false, word = null }) {
     return answered(open(title, content, [no, yes], { danger }));
 }
 
-/** Ask for what a dialog's content has; without an action it only tells something. */
+/** Show a dialog and return its values; without an action it only shows a message. */
 export function ask(title, content, { action }) {
     const buttons = action
         ? [cancel({}), h("button", { value: "yes", class: "primary" }, action)]
@@ -86,7 +86,7 @@ export function ask(title, content, { action }) {
     return answered(open(title, content, buttons));
 }
 
-/** Ask for the token until it is right; false if somebody would rather not. */
+/** Ask for the token until it is valid; false if the user cancels. */
 export async function askToken(why) {
     const field = h("input", {
         type: "password",
@@ -120,7 +120,7 @@ export async function askToken(why) {
     return answered(dialog);
 }
 
-/** Act with the token; ask for it if there is none, or if it is not right any more. */
+/** Act with the token; ask for it if there is none, or if it is no longer valid. */
 export async function act(path, value) {
     for (;;) {
         // Mounted in an application, the page has no token: the application's login decides.
@@ -142,7 +142,7 @@ export function toast(text, kind = "good") {
     setTimeout(() => element.remove(), kind === "bad" ? 12000 : 6000);
 }
 
-/** An error of the database, with its cure. */
+/** An error of the database, with its hint. */
 export function problem(error) {
     const answer = error.answer ?? { message: error.message };
     return h(

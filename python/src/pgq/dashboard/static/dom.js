@@ -1,4 +1,4 @@
-// Elements are made of texts and other elements; nothing that comes from a message becomes markup.
+// Elements are made of texts and other elements. Content of messages never becomes markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -22,7 +22,7 @@ export const h = (tag, properties, ...children) =>
 export const svg = (tag, properties, ...children) =>
     build(document.createElementNS(SVG, tag), properties, children);
 
-/** Set a text only where it changes: a selection and a screen reader are not disturbed. */
+/** Set a text only if it changes, so that selections and screen readers are not disturbed. */
 export function put(element, text) {
     if (element.textContent !== text) element.textContent = text;
     return element;
@@ -32,11 +32,11 @@ export function toggle(element, name, on) {
     element.classList.toggle(name, Boolean(on));
 }
 
-// Characters that show nothing, or that change how what follows them is shown.
+// Invisible characters, and characters that change the direction of the following text.
 const UNSEEN =
     /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
-/** A text as it is: what cannot be seen, or would turn the text around, is written out. */
+/** A text in which invisible and direction-changing characters are written as escapes. */
 export function seen(text) {
     return String(text).replace(
         UNSEEN,
@@ -44,10 +44,10 @@ export function seen(text) {
     );
 }
 
-/** A text that somebody else has written. */
+/** A text from outside, such as the content of a message. */
 export const foreign = (text, properties) => h("bdi", properties, seen(text ?? ""));
 
-/** Make the children of an element those of a list, keeping the elements that are there. */
+/** Replace the children of an element by a list; existing elements are kept. */
 export function keep(parent, list, key, make) {
     const known = (parent.kept ??= new Map());
     const used = new Set();

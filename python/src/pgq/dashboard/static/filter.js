@@ -1,4 +1,4 @@
-// A filter is typed here, and at once it is clear what is wrong with it or what it finds.
+// The filter page: shows errors of the filter and its matches while it is typed.
 
 import { Failure, post } from "./api.js";
 import { problem } from "./dialog.js";
@@ -24,7 +24,7 @@ const SHEET = [
     ['{"$or": [{"a": 1}, {"b": 2}]}', "also $and, $nor, $not"],
     ['{"msg.priority": {"$gt": 0}}', "the message's own fields"],
 ];
-// What a person wants to know first, in this order; the rest is about how it is done.
+// The most important rows of the explanation, in this order; the others follow.
 const WORDS = {
     "matches now": "Ready now",
     "estimated cost": "A claim costs",

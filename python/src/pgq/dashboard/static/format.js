@@ -1,9 +1,9 @@
-// Numbers, spans of time and moments, as short as a glance needs them.
+// Numbers, durations and times in a short form.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** An estimate says so. What is counted by rows is exact up to this many, whatever it is of. */
+/** A count; estimates are marked. Counts up to this many rows are exact. */
 const EXACT = 500;
 
 export function count(number, exact = true) {

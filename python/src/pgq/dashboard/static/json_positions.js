@@ -1,4 +1,4 @@
-// Where things are in the text of a JSON document, for errors that name them by path.
+// Positions of values in the text of a JSON document, for errors that name values by path.
 
 const SPACE = /[ \t\n\r]*/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
@@ -13,7 +13,7 @@ class Wrong extends Error {
     }
 }
 
-/** Return {positions: path -> [from, to]} or, if it is no JSON, {at, message}. */
+/** Return {positions: path -> [from, to]} or, if the text is not JSON, {at, message}. */
 export function positions(text) {
     const found = new Map();
     let at = 0;
@@ -58,7 +58,7 @@ export function positions(text) {
             if (raw === undefined) fail('a key in " is expected here');
             const to = at;
             expect(":", "a : is expected after the key");
-            // As the database writes paths: the first 64 characters of a key.
+            // The database writes the first 64 characters of a key.
             const inner = `${path}.${[...JSON.parse(raw)].slice(0, 64).join("")}`;
             value(inner, depth + 1);
             found.set(inner, [from, Math.max(to, found.get(inner)[1])]);
@@ -93,7 +93,7 @@ export function positions(text) {
     }
 }
 
-/** Return [from, to] of the place that DETAIL names, or of the nearest one around it. */
+/** Return [from, to] of the value that DETAIL names, or of the nearest enclosing value. */
 export function locate(text, detail) {
     const path = /^At (.*)\.$/s.exec(detail ?? "")?.[1];
     const { positions: found } = positions(text);

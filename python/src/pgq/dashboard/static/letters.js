@@ -1,4 +1,4 @@
-// Dead letters: why they died, what they say, and what to do with them.
+// Dead letters: causes, content, and actions.
 
 import { Failure, get } from "./api.js";
 import { problem } from "./dialog.js";
@@ -69,13 +69,13 @@ function attempts(failures) {
     );
 }
 
-/** Details as they are, but texts of several lines, such as tracebacks, as they were printed. */
+/** The details; texts of several lines, such as tracebacks, keep their line breaks. */
 function details(text) {
     let found;
     try {
         found = JSON.parse(text);
     } catch {
-        found = null; // cut off, because it is long
+        found = null; // the server has truncated a long text
     }
     const long = Object.entries(found ?? {}).filter(
         ([, value]) => typeof value === "string" && value.trim().includes("\n"),
@@ -135,7 +135,7 @@ function whatItIs(row) {
 export function view({ query }) {
     let queue = query.get("queue");
     let rows = [];
-    let known = null; // how many there were when the list was made
+    let known = null; // the number of dead letters when the list was loaded
     const chosen = new Map();
     const select = h("select", { "aria-label": "Queue" });
     const causes = h("ol", { class: "causes card" });
@@ -158,7 +158,7 @@ export function view({ query }) {
     const replayAll = button("Replay all", "", () => moveAll("replay"));
     const discardAll = button("Discard all", "", () => moveAll("discard"));
     const here = (changes) => address("#/letters", query, changes);
-    // By cause, by what was looked for, or all of a queue.
+    // By cause, by the search, or all of a queue.
     const cause = query.get("reason") && {
         queue,
         reason: query.get("reason"),
@@ -198,7 +198,7 @@ export function view({ query }) {
         put(counted, chosen.size ? `${count(chosen.size)} selected` : "");
         all.checked = rows.length > 0 && chosen.size === rows.length;
         all.indeterminate = chosen.size > 0 && chosen.size < rows.length;
-        // A text is no filter: only what was chosen can be acted upon.
+        // A text search is not a filter: actions apply to selected rows only.
         replayAll.hidden = discardAll.hidden = !queue || Boolean(text);
         for (const box of list.querySelectorAll("input[type=checkbox]")) box.hidden = !writes;
     }

@@ -1,4 +1,4 @@
-// The news of the server. Everything on the page shows this state; nothing asks for it twice.
+// The events of the server. All views show this state, and none queries it again.
 
 import { Failure, get } from "./api.js";
 
@@ -6,7 +6,7 @@ export const state = {
     about: null,
     news: null, // the newest sample
     past: new Map(), // queue -> points [at, ready, oldest, published, acked, failed, dead]
-    seenAt: 0, // when the sample came, by our own clock
+    seenAt: 0, // when the sample arrived, by the browser's clock
     connected: false,
 };
 
@@ -23,7 +23,7 @@ export function listen(listener) {
 
 const tell = () => listeners.forEach((listener) => listener(state));
 
-/** What time it is in the database, whose clock need not be ours. */
+/** The time of the database, whose clock may differ from the browser's. */
 export function now() {
     if (!state.news?.at) return Date.now() / 1000;
     return state.news.at + (performance.now() - state.seenAt) / 1000;
@@ -60,7 +60,7 @@ export function connect() {
     source = new EventSource("api/events");
     source.addEventListener("past", (event) => {
         state.past = new Map(Object.entries(JSON.parse(event.data)));
-        // Who is asked may have been started anew, with other rights.
+        // The server may have been restarted with other rights.
         get("api/about").then(
             (about) => {
                 state.about = about;
@@ -73,7 +73,7 @@ export function connect() {
     source.addEventListener("error", () => {
         state.connected = false;
         tell();
-        // A browser gives up when the answer is an error: then it is up to us.
+        // A browser does not reconnect after an HTTP error, so reconnect here.
         if (source.readyState === EventSource.CLOSED) {
             retry = setTimeout(async () => {
                 try {
@@ -82,7 +82,7 @@ export function connect() {
                     if (!(error instanceof Failure)) throw error;
                 }
                 tell();
-                // Started anew, it does not know us any more: show the token again, or ask for it.
+                // A restarted server does not know the session: send the token again, or ask for it.
                 if (state.about?.private && !state.about.reader) return location.reload();
                 connect();
             }, 1000);
@@ -90,8 +90,8 @@ export function connect() {
     });
 }
 
-// A page that nobody sees asks for nothing, and leaves its connection to others: a browser has only
-// a few of them for all pages of a server.
+// A hidden page closes its stream: a browser has only a few connections for all pages of a
+// server.
 let leaving = null;
 document.addEventListener("visibilitychange", () => {
     clearTimeout(leaving);

@@ -1,4 +1,4 @@
-// What happened to a message, from its publication to now.
+// The history of a message.
 
 import { Failure, get } from "./api.js";
 import { problem } from "./dialog.js";
@@ -112,7 +112,7 @@ export function view({ id }) {
                         h(
                             "p",
                             { class: "faint" },
-                            "The log forgets messages that are done when the queues' retention is over.",
+                            "The log deletes finished messages after the retention of the queues.",
                         ),
                     ),
                 );

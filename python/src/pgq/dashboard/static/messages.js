@@ -1,4 +1,4 @@
-// Messages of a queue by state, found by what one knows of them, and what to do with them.
+// Messages of a queue by state, with search and actions.
 
 import { Failure, get } from "./api.js";
 import { problem } from "./dialog.js";
@@ -73,13 +73,13 @@ export function view({ query }) {
 
     function showTools() {
         tools.hidden = !canAct() || !rows.length || which === "leased";
-        // The verbs know no states: without a choice they concern everything that waits.
+        // The actions ignore the state: without a selection they apply to all waiting messages.
         const kind = which === "dead" ? "all dead letters" : "all that wait";
         const whole = filter ? `${kind} and match` : kind;
         put(number, chosen.size ? `${count(chosen.size)} selected` : whole);
         all.checked = rows.length > 0 && chosen.size === rows.length;
         all.indeterminate = chosen.size > 0 && chosen.size < rows.length;
-        // A text is no filter: only what was chosen can be acted upon.
+        // A text search is not a filter: actions apply to selected rows only.
         const possible = chosen.size > 0 || query.get("by") !== "text" || !query.get("find");
         for (const each of tools.querySelectorAll("button")) {
             each.hidden = !canAct();

@@ -1,4 +1,4 @@
-// The frame of the page: which view is shown, whether the news are fresh, keys and colours.
+// The frame of the page: the current view, the state of the connection, keys and colours.
 
 import { get, Failure, post, takeToken, token } from "./api.js";
 import { askToken, keys, toast } from "./dialog.js";
@@ -67,7 +67,7 @@ function show({ focus = true } = {}) {
     if (focus) main.querySelector("h1")?.focus({ preventScroll: true });
 }
 
-/** Whether the news are fresh, and if not, why. */
+/** Whether the data is current, and if not, why. */
 function showPulse() {
     const { news, connected } = state;
     const pulse = byId("pulse");
@@ -90,7 +90,7 @@ function showPulse() {
     const parts = [
         foreign(text, {}).textContent,
         news?.outage?.hint,
-        news?.at && `What is shown is ${span(old)} old.`,
+        news?.at && `The data shown is ${span(old)} old.`,
     ].filter(Boolean);
     if (outage.shown !== parts[0]) {
         outage.shown = parts[0];
@@ -126,7 +126,7 @@ function refresh() {
     shown.view.update?.(state);
 }
 
-// Light and dark follow the system until somebody says otherwise.
+// Light and dark follow the system until the user chooses.
 const theme = {
     apply: () => {
         const chosen = localStorage.getItem("pgq-theme");

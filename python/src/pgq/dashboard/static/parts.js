@@ -31,7 +31,7 @@ export function short(row, name) {
     return h("span", { class: "mono json" }, foreign(more ? `${text}…` : text));
 }
 
-/** Headers or a payload, whole as far as they were sent. */
+/** Headers or a payload, as far as the server has sent them. */
 export function whole(row, name) {
     const text = row[name];
     if (text === null)
@@ -50,7 +50,7 @@ export function whole(row, name) {
     );
 }
 
-/** Indent JSON without reading its numbers, which may be larger than ours. */
+/** Indent JSON without parsing numbers, which may exceed those of JavaScript. */
 function pretty(text) {
     let depth = 0;
     const line = () => "\n" + "  ".repeat(depth);

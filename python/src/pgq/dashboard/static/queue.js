@@ -1,4 +1,4 @@
-// One queue: the last hours, its policy and limits, who it listens to, what comes next.
+// One queue: charts of the last hours, options, limits, subscriptions, next messages.
 
 import { get } from "./api.js";
 import { chart } from "./chart.js";
@@ -86,7 +86,7 @@ export function view({ name }) {
         try {
             ({ minutes } = await get("api/traffic", { queue: name, hours }));
         } catch (error) {
-            minutes = []; // the view says elsewhere what is wrong
+            minutes = []; // another part of the view shows the error
         }
         if (shown) update(shown);
     }
@@ -165,7 +165,7 @@ export function view({ name }) {
         (error) => coming.replaceChildren(problem(error)),
     );
 
-    /** Whole minutes as they were counted, then what has been seen since. */
+    /** The recorded minutes, followed by the samples since then. */
     function series(field, index, factor) {
         const last = minutes.at(-1)?.at ?? 0;
         const live = (shown.past.get(name) ?? []).filter(([at]) => at > last + 60);

@@ -1,4 +1,4 @@
-// All queues at a glance: what is wrong first, then what grows and how old the oldest is.
+// All queues: findings first, then counts, rates and the age of the oldest message.
 
 import { foreign, h, keep, put, toggle } from "./dom.js";
 import { count, rate, span } from "./format.js";
@@ -18,7 +18,7 @@ const MOST_FINDINGS = 12;
 let wanted = "";
 let order = "worst";
 
-// Findings that have a cure which is a verb of the page.
+// Findings that an action of the page can cure.
 const CURES = { paused: ["Resume", "resume"] };
 
 function finding(first) {

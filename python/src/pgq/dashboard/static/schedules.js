@@ -1,4 +1,4 @@
-// Schedules: what is published when, and whether it went well.
+// Schedules, with their next and last runs.
 
 import { Failure, get } from "./api.js";
 import { ask, problem } from "./dialog.js";
@@ -44,7 +44,7 @@ function schedule(row, load) {
     );
 }
 
-/** Ask for a new schedule; null if somebody would rather not. */
+/** Ask for a new schedule; null if the user cancels. */
 async function askSchedule() {
     const field = (name, properties) =>
         h("input", { name, type: "text", autocomplete: "off", spellcheck: "false", ...properties });

@@ -1,4 +1,4 @@
-// A field that finds messages: by text, id, correlation id, group, header, payload or filter.
+// The search field: by text, id, correlation id, group, header, payload or filter.
 
 import { h } from "./dom.js";
 
@@ -51,7 +51,7 @@ export function search(query, go) {
     );
 }
 
-/** The address of a view with some parameters changed; null takes one away. */
+/** The address of a view with some parameters changed; null removes a parameter. */
 export function address(path, query, changes) {
     const next = new URLSearchParams(query);
     for (const [name, value] of Object.entries(changes)) {

@@ -1,4 +1,4 @@
-// A line of the last hour, without axes: whether it grows is all that it tells.
+// A sparkline of the last hour, without axes.
 
 import { svg } from "./dom.js";
 
@@ -40,13 +40,13 @@ export function spark({ height = 26, lines = ["a"], area = true, label }) {
         element,
         /** Each series is a list of [time, value]. */
         update(series, end, words) {
-            // Some values have no past in the database: their line begins with the first one.
+            // Some values have no recorded past: their line begins with the first sample.
             const known = series[0].find(([at, value]) => at >= end - WINDOW && value !== null);
             const from = known?.[0] ?? end - WINDOW;
             const recent = series.map((points) => points.filter(([at]) => at >= from));
             const values = recent.flat().map(([, value]) => value ?? 0);
             const top = Math.max(...values, 1e-9);
-            // An hour, or as much as there is of it.
+            // An hour, or less if there are fewer points.
             const length = Math.min(Math.max(end - (recent[0][0]?.[0] ?? end), SHORTEST), WINDOW);
             const x = (at) => (WIDTH * (1 - (end - at) / length)).toFixed(1);
             recent.forEach((points, index) => {

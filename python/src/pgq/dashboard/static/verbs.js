@@ -1,4 +1,4 @@
-// What an operator can do: count first, ask, then act. Each verb is a function of pgq.
+// The actions of operators: count, ask, then act. Each action calls a function of pgq.
 
 import { Failure } from "./api.js";
 import { act, ask, confirm, problem, toast } from "./dialog.js";
@@ -9,7 +9,7 @@ import { state } from "./live.js";
 const messages = (n) => plural(n, "message");
 const letters = (n) => plural(n, "dead letter");
 
-// title(n, body), text, the button, the message when it is done. Those with `counted` have a dry run.
+// title(n, body), text, the button, the final message. Actions with `counted` have a dry run.
 const VERBS = {
     pause: {
         title: () => "Pause the queue?",
@@ -25,7 +25,7 @@ const VERBS = {
     },
     release: {
         title: (_, body) => `Release lease ${body.lease}?`,
-        text: "Other consumers can claim its messages at once. The holder can no longer acknowledge them.",
+        text: "Other consumers can claim its messages immediately. The holder can no longer acknowledge them.",
         action: "Release",
         done: (n) => `${messages(n)} released`,
     },
@@ -104,15 +104,15 @@ const VERBS = {
     },
 };
 
-// These know no states of messages, only that they wait.
+// These actions apply to all waiting messages, whatever their state.
 const WAITING = new Set(["cancel", "move", "reschedule"]);
 
-/** Whether this page can act at all. */
+/** Whether the page can act. */
 export const canAct = () => Boolean(state.about?.writes) && !state.about?.standby;
 
 /**
- * Count, ask, act; true if something was done. A list of bodies is one question: letters of
- * several queues. With a word, it has to be typed.
+ * Count, ask, act; true if something was done. A list of bodies is one question, for dead letters
+ * of several queues. If a word is given, the user has to type it.
  */
 export async function perform(verb, given, { word = null } = {}) {
     const { counted, title, text, action, danger = false, done } = VERBS[verb];
@@ -163,7 +163,7 @@ export async function perform(verb, given, { word = null } = {}) {
     }
 }
 
-/** A button that performs a verb; hidden where the page cannot act. */
+/** A button for an action; hidden if the page cannot act. */
 export function verbButton(text, verb, body, { kind = "", after = () => {}, ...options } = {}) {
     return h(
         "button",
@@ -180,7 +180,7 @@ export function verbButton(text, verb, body, { kind = "", after = () => {}, ...o
     );
 }
 
-/** Ask for another queue; null if somebody would rather not. */
+/** Ask for another queue; null if the user cancels. */
 export async function askQueue(queue) {
     const select = h(
         "select",
@@ -194,7 +194,7 @@ export async function askQueue(queue) {
     return yes && select.value ? select.value : null;
 }
 
-/** Ask for a delay; null if somebody would rather not. */
+/** Ask for a delay; null if the user cancels. */
 export async function askDelay() {
     const field = h("input", {
         type: "text",

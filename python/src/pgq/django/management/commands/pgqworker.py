@@ -30,7 +30,7 @@ class Command(BaseCommand):
         """Add the options."""
         parser.add_argument("--backend", default="default", help="name of the backend in TASKS")
         parser.add_argument("--queue", action="append", help="all of the backend if not given")
-        parser.add_argument("--concurrency", type=int, default=1, help="tasks at once per queue")
+        parser.add_argument("--concurrency", type=int, default=1, help="concurrent tasks per queue")
         parser.add_argument("--drain", action="store_true", help="end when no task is ready")
 
     def handle(self, *args: Any, **options: Any) -> None:
