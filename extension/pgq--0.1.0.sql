@@ -5027,15 +5027,18 @@ $pgq_script$;
 
 -- The ranges of the log in which to read the messages of a set. Each range is one search in an
 -- index, which costs as much as reading about ten messages. So a set with small gaps is read as one
--- range, and gaps says that this range also holds ids of others. The planner inlines it, and
--- because of OFFSET computes it once for a range and not for each message.
+-- range. This range then also holds ids of others: among is the set, and null for other ranges.
+-- The planner inlines it, and because of OFFSET computes it once for a range and not for each
+-- message.
 create or replace function pgq._spans(
-    ids int8multirange, size int, out first bigint, out behind bigint, out gaps boolean
+    ids int8multirange, size int, out first bigint, out behind bigint, out among int8multirange
 ) returns setof record
 language sql immutable parallel safe
 begin atomic
     select lower(s.ids), upper(s.ids),
-           upper(_spans.ids) - lower(_spans.ids) between _spans.size + 1 and 4::bigint * _spans.size
+           case when upper(_spans.ids) - lower(_spans.ids)
+                     between _spans.size + 1 and 4::bigint * _spans.size
+           then _spans.ids end
     from unnest(
         case when upper(_spans.ids) - lower(_spans.ids) <= 4::bigint * _spans.size
         then int8multirange(range_merge(_spans.ids)) else _spans.ids end) s (ids)
@@ -13081,7 +13084,7 @@ begin
                   and r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
                   and (r.expires_at is null or r.expires_at > claim.claimed_at)
                   and pgq._in_lanes(lanes, r.lane_id, r.hash)
-                  and (not u.gaps or r.ids @> m.id)
+                  and (u.among is null or u.among @> m.id)
                   and case when v_equal is not null then m.headers @> v_equal
                       else pgq._matches(v_path, v_scope, m, r.attempt + 1, claim.claimed_at) end
                 order by r.rank limit claim.n
@@ -13709,7 +13712,7 @@ begin
               and r.unmatched_by is distinct from coalesce(_scan_headers.filter_id, 0)
               and (r.expires_at is null or r.expires_at > claim.claimed_at)
               and pgq._in_lanes(lanes, r.lane_id, r.hash)
-              and (not u.gaps or r.ids @> m.id)
+              and (u.among is null or u.among @> m.id)
               and case when equal is not null then m.headers @> equal
                   else jsonb_path_match(m.headers, path, '{}', true) end
             order by r.rank limit claim.n
@@ -13745,7 +13748,7 @@ begin
               and r.unmatched_by is distinct from coalesce(_scan_messages.filter_id, 0)
               and (r.expires_at is null or r.expires_at > claim.claimed_at)
               and pgq._in_lanes(lanes, r.lane_id, r.hash)
-              and (not u.gaps or r.ids @> m.id)
+              and (u.among is null or u.among @> m.id)
               and pgq._matches(path, scope, m, r.attempt + 1, claim.claimed_at)
             order by r.rank limit claim.n
         ) x

@@ -60,7 +60,7 @@ begin
                   and r.unmatched_by is distinct from coalesce(filter.filter_id, 0)
                   and (r.expires_at is null or r.expires_at > claim.claimed_at)
                   and pgq._in_lanes(lanes, r.lane_id, r.hash)
-                  and (not u.gaps or r.ids @> m.id)
+                  and (u.among is null or u.among @> m.id)
                   and case when v_equal is not null then m.headers @> v_equal
                       else pgq._matches(v_path, v_scope, m, r.attempt + 1, claim.claimed_at) end
                 order by r.rank limit claim.n

@@ -27,7 +27,7 @@ begin
               and r.unmatched_by is distinct from coalesce(_scan_headers.filter_id, 0)
               and (r.expires_at is null or r.expires_at > claim.claimed_at)
               and pgq._in_lanes(lanes, r.lane_id, r.hash)
-              and (not u.gaps or r.ids @> m.id)
+              and (u.among is null or u.among @> m.id)
               and case when equal is not null then m.headers @> equal
                   else jsonb_path_match(m.headers, path, '{}', true) end
             order by r.rank limit claim.n
@@ -63,7 +63,7 @@ begin
               and r.unmatched_by is distinct from coalesce(_scan_messages.filter_id, 0)
               and (r.expires_at is null or r.expires_at > claim.claimed_at)
               and pgq._in_lanes(lanes, r.lane_id, r.hash)
-              and (not u.gaps or r.ids @> m.id)
+              and (u.among is null or u.among @> m.id)
               and pgq._matches(path, scope, m, r.attempt + 1, claim.claimed_at)
             order by r.rank limit claim.n
         ) x

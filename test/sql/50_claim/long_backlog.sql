@@ -1,5 +1,5 @@
 -- However much is ready, a claim reads about as many rows as it takes. Published in transactions of
--- their own: a claim looks up what its own transaction has published. It may look at some forty new
+-- their own: a claim looks up what its own transaction has published. It may look at some hundred
 -- rows besides.
 select no_plan();
 select t.at(now());
@@ -23,14 +23,14 @@ begin
     end if;
     return t.found() - v_before;
 end $$;
-select cmp_ok(t.found_by('single', n), '<=', 5 * n::bigint + 60,
+select cmp_ok(t.found_by('single', n), '<=', 5 * n::bigint + 100,
     format('a claim of %s single messages, the %s', n, turn))
 from unnest('{1,10,100}'::int[]) n, unnest('{first,second,third}'::text[]) turn;
 select pgq.create_queue('sets', set_size => 10);
 select count(*) from pgq.publish_batch('sets', array(select to_jsonb(i)
                                                      from generate_series(1, 100000) i));
 analyze pgq.ready;
-select cmp_ok(t.found_by('sets', n), '<=', 5 * n::bigint + 60,
+select cmp_ok(t.found_by('sets', n), '<=', 5 * n::bigint + 100,
     format('a claim of %s messages in sets of ten, the %s', n, turn))
 from unnest('{1,10,100}'::int[]) n, unnest('{first,second,third}'::text[]) turn;
 select * from finish();
