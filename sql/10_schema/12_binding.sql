@@ -23,7 +23,8 @@ comment on column pgq.binding.pattern is 'A topic, or AMQP words: * is one word,
 comment on column pgq.binding.regex is
     'The pattern as a regular expression; null for a plain topic.';
 comment on column pgq.binding.filter is 'The filter document; null receives everything.';
-comment on column pgq.binding.scope is 'The part of a message that the compiled filter reads.';
+comment on column pgq.binding.scope is
+    'The part of a message that the compiled filter reads: see pgq._filter_reads.';
 comment on column pgq.binding.path is 'The compiled filter.';
 comment on column pgq.binding.counted is
     'Whether matches are counted. False for the topic of the queue''s own name, to save time.';

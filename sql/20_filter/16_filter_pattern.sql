@@ -47,6 +47,9 @@ begin
         else
             return pattern;
     end case;
+    if operator in ('ieq', 'ilike') then
+        v_regex := pgq._filter_cases(v_regex);
+    end if;
     -- an open end needs no anchor, and is cheaper without
     return case when v_regex like '.*%' then substr(v_regex, 3) || '$'
         when v_regex ~ E'[^\\\\]\\.\\*$' then '^' || left(v_regex, -2)

@@ -59,8 +59,9 @@ begin
     policy := 'true';
     if not v_whole then
         policy := pgq._filter_node('any', scope, path, tree);
-        if jsonb_array_length(list) > 100 then
-            -- written once for each spelling of the path, a long list would take long to compile
+        if jsonb_array_length(list) > 100 or pgq._filter_lists(tree) <> '{}' then
+            -- written once for each spelling of the path, a long list would take long to compile;
+            -- and a text that is compared with a list of suffixes is read for each spelling
             policy := policy || '{"plain": true}';
         end if;
         if v_missing then

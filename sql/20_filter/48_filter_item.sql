@@ -45,6 +45,9 @@ begin
         when 'mod' then
             v_type := 'number';
             v_condition := format('%s %% %s == %s', item, value -> 0, value -> 1);
+        when 'suffixes' then
+            -- pgq._test_suffixes has found the texts that pass
+            v_condition := format('%s == $"found".%s[*]', item, pgq._filter_list(value));
         when 'patterns' then
             -- the item is @ itself: several patterns come from a list, which tests one item
             v_condition := pgq._filter_any_text(value);

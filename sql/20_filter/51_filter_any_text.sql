@@ -8,8 +8,6 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_prefixes text[];
-    v_last text;
-    v_kept text[] := '{}';
     v_text text;
     v_conditions text[];
 begin
@@ -33,24 +31,14 @@ begin
         ) as p (ignoring, head, headed, regex)
         group by p.ignoring, p.headed order by p.ignoring, p.headed
     ) as r (ignoring, heads, regexes);
-    select array_agg(p.prefix order by convert_to(p.prefix, 'UTF8'))
+    select array_agg(rtrim(t.test ->> 1, case t.test ->> 0 when 'wildcard' then '*'
+        when 'like' then '%' else '' end))
     into v_prefixes
-    from (
-        select distinct rtrim(t.test ->> 1, case t.test ->> 0 when 'wildcard' then '*'
-            when 'like' then '%' else '' end)
-        from jsonb_array_elements(tests) as t (test)
-        where not pgq._filter_is_regex(t.test ->> 0, t.test ->> 1)
-            and (t.test ->> 0 = 'prefix' or right(t.test ->> 1, 1) in ('*', '%'))
-    ) as p (prefix);
-    -- a prefix makes longer prefixes that start with it superfluous
-    foreach v_text in array coalesce(v_prefixes, '{}') loop
-        if starts_with(v_text, v_last) is not true then
-            v_last := v_text;
-            v_kept := v_kept || to_json(v_text)::text;
-        end if;
-    end loop;
-    if v_kept <> '{}' then
-        v_conditions := pgq._filter_search(v_kept, 'starts with') || v_conditions;
+    from jsonb_array_elements(tests) as t (test)
+    where not pgq._filter_is_regex(t.test ->> 0, t.test ->> 1)
+        and (t.test ->> 0 = 'prefix' or right(t.test ->> 1, 1) in ('*', '%'));
+    if v_prefixes is not null then
+        v_conditions := pgq._filter_prefixes(v_prefixes) || v_conditions;
     end if;
     select pgq._filter_search(array_agg(l.literal order by convert_to(l.text, 'UTF8')))
     into v_text

@@ -12,7 +12,7 @@ begin
             from jsonb_array_elements(tree -> 'of') with ordinality as t (tree, position),
                 jsonb_array_elements(pgq._filter_operands(t.tree))
                     with ordinality as v (value, position))
-        when tree ->> 'op' in ('in', 'all', 'mod') then tree -> 'value'
+        when tree ->> 'op' in ('in', 'all', 'mod', 'suffixes') then tree -> 'value'
         when tree ->> 'op' = 'range' then jsonb_path_query_array(tree, 'strict $."value".*')
         when tree ->> 'op' = 'patterns' then jsonb_path_query_array(tree, 'strict $."value"[*][1]')
         when tree ->> 'op' in ('elem', 'each', 'any') then pgq._filter_operands(tree -> 'value')

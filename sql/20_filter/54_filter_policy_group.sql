@@ -19,7 +19,9 @@ begin
             when 'each' then v_tree || jsonb_build_object('in', scope,
                 'path', jsonb_build_array(key) || (v_tree -> 'path'))
             else jsonb_build_object('op', 'each', 'in', scope, 'path', jsonb_build_array(key),
-                'value', v_tree) end;
+                    'value', v_tree)
+                || case when jsonb_path_exists(v_tree, '$.**."plain"') then '{"plain": true}'
+                    else '{}'::jsonb end end;
     end if;
     foreach v_tree in array conditions loop
         v_parts := v_parts || case v_tree ->> 'op'

@@ -37,7 +37,7 @@ begin
             when jsonb_typeof(v_part.tree) = 'boolean' or negated and not final then 'true'::jsonb
             when negated then pgq._filter_negate(tree)
             else tree || jsonb_build_object('value', v_part.tree) end;
-    elsif pgq._filter_field(tree, prefix) = any (keys) then
+    elsif pgq._filter_field(tree, prefix) = any (keys) and pgq._filter_lists(tree) = '{}' then
         tree := case when negated then pgq._filter_negate(tree) else tree end;
     else
         tree := 'true';

@@ -12,7 +12,7 @@ as $$
 declare
     v_tree constant jsonb := pgq._filter_parse(filter);
 begin
-    return pgq._test_filter(pgq._filter_path(v_tree), pgq._filter_scope(v_tree), headers, payload,
+    return pgq._test_filter(pgq._filter_path(v_tree), pgq._filter_reads(v_tree), headers, payload,
         topic, priority, sender, recipient, reply_to, correlation_id, group_key, attempt,
         coalesce(published_at, now()), expires_at, id, now());
 end

@@ -23,7 +23,7 @@ begin
         v_filter.hash := v_hash;
         v_filter.document := document;
         v_filter.lane_keys := lane_keys;
-        v_filter.scope := pgq._filter_scope(v_tree);
+        v_filter.scope := pgq._filter_reads(v_tree);
         v_filter.path := pgq._filter_path(v_tree);
         v_filter.equal := pgq._filter_equal(v_tree);
         v_filter.lane_final := false;

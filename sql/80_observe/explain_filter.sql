@@ -25,7 +25,7 @@ begin
     return query values
         ('filter', v_filter.document::text),
         ('compiled', v_filter.path::text),
-        ('looks at', v_filter.scope);
+        ('looks at', split_part(v_filter.scope, E'\n', 1));
 
     select count(*)::int into v_all from pgq.lane l where l.queue_id = v_queue.queue_id;
     if v_queue.lane_keys is null then

@@ -264,6 +264,17 @@ select is(pgq._filter_parse('{"msg.published_at": {"$gt": {"$now": "-1 12:00:00"
 select ok(pgq.matches('{"msg.published_at": {"$lte": {"$now": "0 s"}}}', '{}'),
     'a message without published_at is published now');
 
+-- the case of letters is that of Unicode, whatever the locale of the database
+select is(pgq.matches(f.filter, '{"k": "Été ŁÓDŹ 日本 1"}'), f.expected
+        and exists (select from pg_collation as c where c.collname in ('pg_c_utf8', 'und-x-icu',
+            'C.utf8')), f.filter ->> 'k')
+from (values ('{"k": {"$ieq": "éTÉ łódź 日本 1"}}'::jsonb, true),
+    ('{"k": {"$ilike": "é_é%日本 _"}}', true), ('{"k": {"$ilike": "e_e%日本 _"}}', false),
+    ('{"k": [{"suffix": {"equals-ignore-case": "Łódź 日本 1"}}]}', true)) as f (filter, expected);
+select is(pgq._filter_cases('été'), case when upper('é') = 'É' then 'été' else '[ééÉ]t[ééÉ]' end,
+    'letters are replaced where the locale does not know their case')
+where exists (select from pg_collation as c where c.collname in ('pg_c_utf8', 'und-x-icu'));
+
 -- text headers mean what plain SQL means
 select is_empty($$
     select h.headers, v.value from

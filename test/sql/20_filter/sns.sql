@@ -220,5 +220,26 @@ select ok((select count(distinct m[1]) between 2 and 16 from pgq.compile_filter(
     regexp_matches(c.path::text, 'like_regex ("[^"]*")', 'g') as m),
     'which are in 2 to 16 regular expressions');
 
+-- a list of many suffixes, on a header, on the payload, and excluded
+create function pg_temp.suffixes() returns jsonb language sql as $$
+    select jsonb_agg(jsonb_build_object('suffix', '-é' || i)) from generate_series(1, 1000) as i
+$$;
+select pgq.create_queue('many');
+select pgq.publish_batch('many', array_agg(jsonb_build_object('a', jsonb_build_array(
+    jsonb_build_object('k', 'x-é' || i, 'l', i), jsonb_build_object('k', 'x', 'l', 0)))),
+    array_agg(jsonb_build_object('k', 'x-é' || i)))
+from generate_series(1, 1100) as i;
+select is((select count(*) from pgq.claim('many', f.filter, n => 2000)), f.expected, f.why)
+from (values (jsonb_build_object('payload', jsonb_build_object('a', jsonb_build_object('k',
+        pg_temp.suffixes(), 'l', '[0]'::jsonb))), 0::bigint,
+        'the element that ends with a suffix is another than that which has 0'),
+    (jsonb_build_object('k', '[{"prefix": "x-é10"}]'::jsonb, 'payload', jsonb_build_object('a',
+        jsonb_build_object('k', pg_temp.suffixes(), 'l', '[100, 101, 1001]'::jsonb))), 2,
+        'conditions beside a list of suffixes hold for the same element'),
+    (jsonb_build_object('k', pg_temp.suffixes()), 998, 'a list has 1000 suffixes'),
+    (jsonb_build_object('k', jsonb_build_array(jsonb_build_object('anything-but',
+        jsonb_build_object('suffix', jsonb_path_query_array(pg_temp.suffixes(),
+            '$[*]."suffix"'))))), 100, 'what no suffix excludes is left')) as f (filter, expected, why);
+
 select * from finish();
 rollback;

@@ -1,4 +1,4 @@
--- A large filter is decompressed once for a claim, not for each message.
+-- A large filter is read and decompressed once for a claim or a publish, not for each message.
 begin;
 select no_plan();
 
@@ -11,6 +11,23 @@ select isnt(pg_column_compression(f.path), null, 'the stored filter is compresse
 from pgq.filter f;
 select is(pg_column_compression((pgq._find_filter(pg_temp.large(), null)).path), null,
     'the filter that a claim uses is not');
+
+-- A path that is stored out of line costs an index scan of the TOAST table each time it is read.
+create function pg_temp.reads() returns bigint language sql volatile as $$
+    select t.idx_scan from pg_stat_xact_all_tables t
+    where t.relid = (select c.reltoastrelid from pg_class c where c.oid = 'pgq.binding'::regclass)
+$$;
+select pgq.subscribe('s', 't', (
+    select jsonb_build_object('k', jsonb_agg(md5(i::text)) || '["x"]')
+    from generate_series(1, 999) i));
+select cmp_ok(pg_column_size(b.path), '>', 8000, 'the filter of a subscription is out of line')
+from pgq.binding b where b.path is not null;
+create temp table before as select pg_temp.reads();
+select pgq.publish_batch('t', array(select to_jsonb(i) from generate_series(1, 100) i),
+    array_fill('{"k": "x"}'::jsonb, '{100}'));
+select cmp_ok(pg_temp.reads() - b.reads, '<=', 2::bigint, 'a publish of 100 messages reads it once')
+from before b;
+select is((select count(*) from pgq.claim('s', n => 1000)), 100::bigint, 'all of them match');
 
 select * from finish();
 rollback;

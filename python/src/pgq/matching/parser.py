@@ -77,9 +77,15 @@ class Parser:
 
     def __init__(self) -> None:
         self.nodes = 0
+        self.backwards = False
 
     def count(self) -> None:
         self.nodes += 1
+
+    def count_texts(self, texts: list[tuple[str, str]]) -> None:
+        nodes, backwards = text_nodes(texts)
+        self.nodes += nodes
+        self.backwards = self.backwards or backwards
 
     def block(self, block: Any, scope: str | None, prefix: tuple[str, ...], depth: int) -> Part:
         if block is None:
@@ -197,6 +203,7 @@ class Parser:
     def any_of(self, alternatives: list[Any], location: Location) -> Part:
         """Parse a list of SNS or EventBridge; a single value is a list of one."""
         check_list(alternatives, scalars=False)
+        self.backwards = False
         values = [a for a in alternatives if scalar(a)]
         others = [a for a in alternatives if not scalar(a)]
         require(all(isinstance(a, dict) and len(a) == 1 for a in others), "one operator")
@@ -220,7 +227,8 @@ class Parser:
                 unlike.append(self.anything_but(operand))
             else:
                 tests.append(self.comparison(name, operand))
-        self.nodes += 1 + text_nodes(texts) if texts else 0
+        self.nodes += 1 if texts else 0
+        self.count_texts(texts)
         if location.scope == "headers":
             return Part(self.any_of_header(tests, unlike, exists, location))
         tests += unlike
@@ -228,7 +236,7 @@ class Parser:
             tests.append(scalar)
         parts: list[Policy] = []
         if tests:
-            plain = len(alternatives) > 100
+            plain = len(alternatives) > 100 or self.backwards
             parts.append(Condition(location.path, lambda v: any(t(v) for t in tests), plain))
         if False in exists:
             parts.append(Condition(location.path, None))
@@ -278,7 +286,8 @@ class Parser:
                 self.nodes += 1 if name == "exactly" else 3
                 tests.append(self.field_test(location, self.comparison(name, operand)))
             require(not location.is_time, "not for timestamps")
-        self.nodes += 1 + text_nodes(texts) if texts else 0
+        self.nodes += 1 if texts else 0
+        self.count_texts(texts)
         return lambda world: any(t(world) for t in tests)
 
     def field_test(self, location: Location, passes: Passes) -> Test:
@@ -337,7 +346,7 @@ class Parser:
         require(name not in ("prefix", "suffix") or "" not in operands, "empty prefix")
         texts: list[tuple[str, str]] = []
         tests = [self.policy_text(name, o, texts) for o in operands]
-        self.nodes += text_nodes(texts)
+        self.count_texts(texts)
         return lambda value: scalar(value) and not any(t(value) for t in tests)
 
     def element_test(self, location: Location, passes: Callable[[Any, World], bool]) -> Test:
@@ -374,7 +383,7 @@ class Parser:
                 else text_test(operator, operand)
             )
             name = "$iregex" if options == "i" else operator
-            self.nodes += text_nodes([(name, operand)])
+            self.count_texts([(name, operand)])
             return self.element_test(
                 location, lambda value, world: isinstance(value, str) and passes(value)
             )

@@ -38,6 +38,10 @@ class Element:
     path: tuple[str, ...]
     policy: Policy
 
+    @property
+    def plain(self) -> bool:
+        return is_plain(self.policy)
+
 
 Policy = Condition | Joined | Element
 
@@ -75,6 +79,13 @@ def reached(node: Any, path: tuple[str, ...], plain: bool = False) -> list[Any]:
             nodes = [part for value in below for part in flat(value, 4)]
         found += nodes
     return found
+
+
+def is_plain(policy: Policy) -> bool:
+    """Whether a condition of a policy is evaluated for one spelling of its keys only."""
+    if isinstance(policy, Joined):
+        return any(map(is_plain, policy.parts))
+    return policy.plain
 
 
 def below(policy: Policy) -> str | None:
@@ -142,9 +153,9 @@ def grouped(key: str, parts: list[Policy]) -> Policy:
 def holds(policy: Policy, node: Any) -> bool:
     if isinstance(policy, Joined):
         return (all if policy.every else any)(holds(part, node) for part in policy.parts)
-    if isinstance(policy, Element):
-        return any(holds(policy.policy, element) for element in reached(node, policy.path))
     found = reached(node, policy.path, policy.plain)
+    if isinstance(policy, Element):
+        return any(holds(policy.policy, element) for element in found)
     if policy.passes is None:
         return not any(map(scalar, found))
     return any(policy.passes(value) for value in found)

@@ -200,6 +200,8 @@ def largest_group(headed: list[tuple[str, int]]) -> int:
 
 def regex_nodes(regexes: list[tuple[str, str]]) -> int:
     """Return the nodes of patterns that are evaluated by regular expressions."""
+    if not regexes:
+        return 0
     lengths = [(plain_beginning(o, text), pattern_length(o, text)) for o, text in regexes]
     headed = [(head, length) for head, length in lengths if head]
     size = sum(length for head, length in lengths if not head)
@@ -213,15 +215,30 @@ def regex_nodes(regexes: list[tuple[str, str]]) -> int:
     return nodes + search_nodes(regexes)
 
 
-def text_nodes(tests: list[tuple[str, str]]) -> int:
-    """Return the nodes of the patterns of a list, by number, length, case and searching."""
+def suffix_of(operator: str, text: str) -> str | None:
+    """Return the text that a pattern asks a text to end with; None if it asks for more."""
+    if operator == "$suffix":
+        return text
+    shape = {"$wildcard": r"\*+([^*\\]+)", "$like": r"%+([^%_\\]+)"}.get(operator)
+    found = re.fullmatch(shape, text) if shape else None
+    return found[1] if found else None
+
+
+def text_nodes(tests: list[tuple[str, str]]) -> tuple[int, bool]:
+    """Return the nodes of the patterns of a list, and whether texts are read backwards for it."""
     points = 0
-    kinds: dict[bool, list[tuple[str, str]]] = {}
+    kinds: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
     for operator, text in tests:
         points += 11 if operator != "cidr" else 11_011 if ":" in text else 3761
         if is_regex(operator, text):
-            kinds.setdefault(is_ignoring(operator), []).append((operator, text))
-    return points // 500 + sum(map(regex_nodes, kinds.values()))
+            kinds[is_ignoring(operator)].append((operator, text))
+    forwards, ignoring = regex_nodes(kinds[False]), regex_nodes(kinds[True])
+    suffixes = [s for test in kinds[False] if (s := suffix_of(*test)) is not None]
+    others = [test for test in kinds[False] if suffix_of(*test) is None]
+    if not suffixes:
+        return points // 500 + forwards + ignoring, False
+    backwards = 50 + max(map(len, suffixes)) // 40 + regex_nodes(others)
+    return points // 500 + min(forwards, backwards) + ignoring, backwards < forwards
 
 
 def network_test(operand: Any) -> Callable[[str], bool]:
