@@ -36,8 +36,7 @@ GROUPS = {
         "30_queue subscription rights",
     ),
     "Publishing": (
-        "Publish by a function, or by INSERT or COPY into `pgq.message`. Schedules publish "
-        "regularly.",
+        "Publish by a function, by INSERT or COPY into `pgq.message`, or by a schedule.",
         "message publish publish_batch reply 42_schedule schedules",
     ),
     "Claims and leases": (
@@ -98,14 +97,14 @@ select t.typname, obj_description(t.oid, 'pg_type'), a.attname,
 HEAD = """\
 # pgq reference
 
-`make docs` builds this page from the comments in the catalog. psql shows the same texts with
-`\\df+ pgq.*` and `\\d+ pgq.*`. Parameters with a default are optional. Pass optional parameters by name:
+`make docs` builds this page from the comments in the catalog. psql shows the same texts with `\\df+
+pgq.*` and `\\d+ pgq.*`. Parameters with a default are optional. Pass optional parameters by name:
 `pgq.claim('orders', n => 10)`.
 
 ## Rights
 
-The owner of the extension, its members and superusers may do everything. Other roles get rights queue
-by queue. PUBLIC has no rights.
+The owner of the extension, its members and superusers may do everything. Other roles get rights
+queue by queue. PUBLIC has no rights.
 
 ```sql
 select pgq.grant_queue('orders', 'shop', 'publish');
@@ -118,19 +117,20 @@ select * from pgq.rights;
 |---|---|
 | publish | publish to every topic that the queue receives, by function, INSERT or COPY |
 | consume | claim, end and extend leases, peek, wait; read statistics, history, dead letters |
-| admin | both, and alter, pause, resume, drop, replay, discard, subscribe and unsubscribe the queue |
+| admin | both, and alter, pause, resume, drop, replay, discard, subscribe and unsubscribe |
 
-- pgq checks the rights of `current_user`. So SET ROLE changes them, members of a role have its rights
-  (unless they do not inherit), and your own SECURITY DEFINER functions call pgq with the rights of
-  their owner.
+- pgq checks the rights of `current_user`. So SET ROLE changes them, members of a role have its
+  rights (unless they do not inherit), and your own SECURITY DEFINER functions call pgq with the
+  rights of their owner.
 - `grant_queue` also grants the privileges that the role needs. `revoke_queue` revokes them with the
   last right. When a role is dropped, its rights end.
-- An administrator of a queue can subscribe it to topics that one of its queues already receives without
-  a filter, and to no others.
-- `create_queue`, `grant_queue`, `maintain` and `check` are for the owner, and for roles to which the
-  owner grants EXECUTE. A role that may create queues or grant rights can get access to all queues.
-- A queue that does not exist and a queue that the role may not use raise the same error: 42501, or QU003
-  for a lease.
+- An administrator of a queue can subscribe it to topics that one of its queues already receives
+  without a filter, and to no others.
+- `create_queue`, `grant_queue`, `maintain` and `check` are for the owner, and for roles to which
+  the owner grants EXECUTE. A role that may create queues or grant rights can get access to all
+  queues.
+- A queue that does not exist and a queue that the role may not use raise the same error: 42501, or
+  QU003 for a lease.
 
 [security.md](security.md) explains what this protects against, and what not.
 

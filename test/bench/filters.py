@@ -221,8 +221,10 @@ def by_patterns(bench: Bench, section: Section) -> None:
         ["patterns", *(f"{patterns:,}" for patterns in PATTERNS), "compile the longest, ms"],
         [
             [
-                *(kind, *(number(cpu) for _, cpu in points)),
-                *(*[""] * (len(PATTERNS) - len(points)), number(compiled[kind])),
+                kind,
+                *(number(cpu) for _, cpu in points),
+                *[""] * (len(PATTERNS) - len(points)),
+                number(compiled[kind]),
             ]
             for kind, points in lines.items()
         ],

@@ -84,9 +84,9 @@ LAWS = {
     " select * from expected",
     "nothing is in two places or was acknowledged twice": "select queue, uid, array_agg(place)"
     " from fate group by 1, 2 having count(*) > 1",
-    "what was said to be published is there": "select uid from noted where what = 'sent'"
+    "confirmed publications are in the log": "select uid from noted where what = 'sent'"
     " except select uid from sent",
-    "what was said to be acknowledged stays so": "select what, uid from noted"
+    "confirmed acknowledgements stay": "select what, uid from noted"
     " where what like 'done %' except select 'done ' || queue, uid from done",
     "no innocent message is a dead letter": "select q.name, d.reason, d.payload"
     " from pgq.dead_letter d join pgq.queue q using (queue_id) where q.name <> 'mine'"
@@ -177,9 +177,9 @@ class Chaos:
 
     def last_words(self, role: str, number: int) -> str:
         name = f"{role}-{number}-{self.lives[role, number] - 1}"
-        said = (self.scratch / f"{name}.err").read_text()
+        errors = (self.scratch / f"{name}.err").read_text()
         # The end of a traceback, without the statements that PostgreSQL quotes in its context.
-        text = re.sub(r"(SQL (statement|expression) \").*?\"$", r"\1...", said, flags=re.M | re.S)
+        text = re.sub(r"(SQL (statement|expression) \").*?\"$", r"\1...", errors, flags=re.M | re.S)
         return f"{name} ended by itself:\n{text[-2000:]}"
 
     # The server

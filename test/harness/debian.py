@@ -82,7 +82,7 @@ exec "$libraries"/ld-linux-*.so.? "$@"
 
 
 class PackageError(RuntimeError):
-    """A package could not be had; the message is what apt said."""
+    """A package could not be fetched; the message is the output of apt."""
 
 
 Download = Callable[[Sequence[str], Path, list[str]], None]

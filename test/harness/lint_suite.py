@@ -68,7 +68,7 @@ def run(report: Report) -> None:
 
 
 def tool(name: str, *arguments: str) -> str:
-    """Run a linter from the top directory; return what it said if it was not content."""
+    """Run a linter in the top directory; return its output if it fails."""
     options = {"ruff": "--config", "mypy": "--config-file", "pyright": "--project"}
     option = [options[name], CONFIG] if name in options else []
     done = subprocess.run(
@@ -100,22 +100,22 @@ def layout() -> str:
 
 
 def walk() -> str:
-    """Return the functions whose number of lines in design.md is another one."""
+    """Return the functions whose number of lines differs from the one in design.md."""
     sources = "".join(
         file.read_text(encoding="utf-8") for file in sorted((ROOT / "sql").glob("*/*.sql"))
     )
     design = (ROOT / "extension" / "design.md").read_text(encoding="utf-8")
     table = design.partition("## The walk of a message")[2].partition("\n## ")[0]
     wrong = []
-    for name, said in re.findall(r"`(\w+)` \((\d+)\)", table):
+    for name, stated in re.findall(r"`(\w+)` \((\d+)\)", table):
         found = re.search(
             rf"^create or replace function pgq\.{name}\(.*?^(?:\$\$|end);$",
             sources,
             re.DOTALL | re.MULTILINE,
         )
         lines = found[0].count("\n") + 1 if found else 0
-        if lines != int(said):
-            wrong.append(f"{name}: {lines} lines, not {said}")
+        if lines != int(stated):
+            wrong.append(f"{name}: {lines} lines, not {stated}")
         if lines > 120:
             wrong.append(f"{name}: {lines} lines are more than 120")
     return "\n".join(wrong) if table else "no such section"

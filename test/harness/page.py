@@ -132,7 +132,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
             page.on("request", look)
             page.on("pageerror", lambda error: trouble.append(f"a script has failed: {error}"))
-            page.on("console", lambda said: _hear(said.text, trouble))
+            page.on("console", lambda message: _hear(message.text, trouble))
             page.goto(served.url + path)
             page.wait_for_selector(".pulse.live")
             return page

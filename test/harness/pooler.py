@@ -51,12 +51,12 @@ class PooledServer:
         return make_conninfo(self._address, dbname=dbname)
 
     def environment(self, dbname: str = "postgres") -> dict[str, str]:
-        said = conninfo_to_dict(self._address)
+        parameters = conninfo_to_dict(self._address)
         return self._server.environment(dbname) | {
-            "PGHOST": str(said["host"]),
-            "PGPORT": str(said["port"]),
-            "PGUSER": str(said["user"]),
-            "PGPASSWORD": str(said["password"]),
+            "PGHOST": str(parameters["host"]),
+            "PGPORT": str(parameters["port"]),
+            "PGUSER": str(parameters["user"]),
+            "PGPASSWORD": str(parameters["password"]),
         }
 
     def program(self, name: str) -> Path:
@@ -79,7 +79,7 @@ def pooled(server: Server, size: int = 10) -> Iterator[PooledServer]:
     """Run a pooler in front of the server, with so many sessions for each database and role."""
     # The socket of an embedded server is for one user only.
     direct = server.dsn(tcp=True) if isinstance(server, embedded.Server) else server.dsn()
-    said = conninfo_to_dict(direct)
+    parameters = conninfo_to_dict(direct)
     tree = debian.unpack("pgbouncer", "pgbouncer", "libc-ares2", "libevent-2.1-7")
     libraries = ":".join(str(path) for path in tree.glob("usr/lib/*-linux-gnu*"))
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -87,12 +87,12 @@ def pooled(server: Server, size: int = 10) -> Iterator[PooledServer]:
     with TemporaryDirectory() as directory:
         scratch = Path(directory)
         users, config, log = (scratch / name for name in ("users", "config", "log"))
-        users.write_text('"{user}" "{password}"\n'.format_map(said))
+        users.write_text('"{user}" "{password}"\n'.format_map(parameters))
         config.write_text(
             CONFIG.format(
-                host=said.get("host", "127.0.0.1"),
-                port=said.get("port", 5432),
-                user=said["user"],
+                host=parameters.get("host", "127.0.0.1"),
+                port=parameters.get("port", 5432),
+                user=parameters["user"],
                 own=own,
                 users=users,
                 size=size,

@@ -125,16 +125,16 @@ def run_until_killed(dsn: str, place: Path, sink: str, *steps: str) -> None:
     """Run a stream in a driver of its own that is killed at each step, then to its end."""
     for step in (*steps, "none"):
         for _ in range(3):
-            said = run_child(dsn, place, sink, step)
+            output = run_child(dsn, place, sink, step)
             # Spark waits ten seconds for a Python worker, which on a busy machine is too short.
-            if "Python worker failed to connect back" not in said:
+            if "Python worker failed to connect back" not in output:
                 break
-        if ("finished" in said.splitlines()) != (step == "none"):
-            raise AssertionError(f"at {step!r} the driver ended like this:\n{said[-4000:]}")
+        if ("finished" in output.splitlines()) != (step == "none"):
+            raise AssertionError(f"at {step!r} the driver ended like this:\n{output[-4000:]}")
 
 
 def run_child(dsn: str, place: Path, sink: str, step: str) -> str:
-    """Run one driver to its end; return what it said."""
+    """Run one driver to its end; return its output."""
     # A file, because processes that outlive the driver would keep a pipe open.
     log_file = place / "log"
     with log_file.open("w") as log:

@@ -52,12 +52,12 @@ def tools() -> Path:
 
 
 def version(directory: Path) -> int:
-    said = subprocess.run(
+    output = subprocess.run(
         [directory / "postgres", "--version"], capture_output=True, text=True, check=True
     ).stdout
-    found = re.search(r"\) (\d+)", said)
+    found = re.search(r"\) (\d+)", output)
     if found is None:
-        raise MissingVersion(f"not a version of PostgreSQL: {said}")
+        raise MissingVersion(f"not a version of PostgreSQL: {output}")
     return int(found[1])
 
 

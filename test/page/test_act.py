@@ -19,7 +19,7 @@ def go(page: Page, path: str) -> None:
 
 
 def act(page: Page, button: Locator, title: str | re.Pattern[str], yes: str, done: str) -> None:
-    """Press a button, answer the question that it asks, see what is said."""
+    """Press a button, answer its question, and check the message."""
     button.click()
     question = page.get_by_role("dialog")
     expect(question.locator("h2")).to_have_text(title)
@@ -288,7 +288,7 @@ def test_charts_show_the_past_that_the_database_has_kept(
     expect(line).to_have_attribute("aria-label", re.compile("last hour: from 1[5-9][0-9] to 0"))
 
 
-def test_what_a_role_may_not_do_is_said_in_a_sentence(
+def test_a_missing_right_is_reported_in_a_sentence(
     db: Conn, dsn: str, serve: Serve, open_page: Open
 ) -> None:
     db.execute("select pgq.create_queue('orders')")
@@ -304,9 +304,9 @@ def test_what_a_role_may_not_do_is_said_in_a_sentence(
         expect(page.locator(".empty")).to_contain_text("may not see schedules")
         go(page, "#/queue/orders")
         page.get_by_role("button", name="Purge").click()
-        said = page.get_by_role("dialog")
-        expect(said).to_contain_text("permission denied for function purge")
-        said.get_by_role("button", name="Close").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("permission denied for function purge")
+        dialog.get_by_role("button", name="Close").click()
         assert stats(db, "orders")["ready"] == 1
     finally:
         served.close()
@@ -315,7 +315,7 @@ def test_what_a_role_may_not_do_is_said_in_a_sentence(
         db.execute(f"drop role {role}".encode())
 
 
-def test_an_answer_that_breaks_off_is_said(night: Conn, serve: Serve, open_page: Open) -> None:
+def test_a_truncated_answer_is_reported(night: Conn, serve: Serve, open_page: Open) -> None:
     page = open_page(serve())
     answer = {"status": 200, "content_type": "application/json", "body": '{"sched'}
     page.route("**/api/letters**", lambda route: route.fulfill(**answer))

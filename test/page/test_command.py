@@ -56,25 +56,25 @@ def test_it_prints_the_token_when_one_is_needed(dsn: str) -> None:
         assert len(line.split("/#token=")[1]) == 32
     given = {"PGQ_DASHBOARD_TOKEN": "a-token-of-my-own"}
     with started(dsn, "--host", "0.0.0.0", "--json", **given) as (_, line):
-        said = json.loads(line)
-        assert said["token"] == "a-token-of-my-own"
-        port = said["url"].split(":")[2].strip("/")
+        result = json.loads(line)
+        assert result["token"] == "a-token-of-my-own"
+        port = result["url"].split(":")[2].strip("/")
         with urlopen(f"http://127.0.0.1:{port}/api/about") as answer:
             assert json.load(answer)["private"] is True
 
 
 def test_it_says_why_it_cannot_start(pgq_run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        said = pgq_run("dashboard", "--port", taken.getsockname()[1])
-        assert said.code == 1
-        assert "cannot listen on 127.0.0.1" in said.err
-        assert "--port 0" in said.err
-    said = pgq_run("dashboard", "--dsn", "host=127.0.0.1 port=1 dbname=x")
-    assert said.code == 4
+        result = pgq_run("dashboard", "--port", taken.getsockname()[1])
+        assert result.code == 1
+        assert "cannot listen on 127.0.0.1" in result.err
+        assert "--port 0" in result.err
+    result = pgq_run("dashboard", "--dsn", "host=127.0.0.1 port=1 dbname=x")
+    assert result.code == 4
     monkeypatch.setitem(sys.modules, "pgq.dashboard", None)
-    said = pgq_run("dashboard")
-    assert (said.code, "pip install 'pgq-client[dashboard]'" in said.err) == (1, True)
+    result = pgq_run("dashboard")
+    assert (result.code, "pip install 'pgq-client[dashboard]'" in result.err) == (1, True)
     monkeypatch.undo()
     monkeypatch.setenv("PGQ_DASHBOARD_TOKEN", "short")
-    said = pgq_run("dashboard")
-    assert (said.code, "less than 16 characters" in said.err) == (2, True)
+    result = pgq_run("dashboard")
+    assert (result.code, "less than 16 characters" in result.err) == (2, True)

@@ -45,7 +45,7 @@ def test_what_cannot_be_looked_for_is_refused(by: str, find: str) -> None:
         wanted(by, find)
 
 
-def test_a_cause_is_a_pattern_of_what_does_not_differ() -> None:
+def test_a_cause_is_a_pattern_of_the_common_text() -> None:
     assert cause("timeout", None) == {"reason": "timeout", "error": {"$exists": False}}
     assert cause("max_attempts", "user<n> has 100% of a_b\\c <id>")["error"] == {
         "$like": r"user% has 100\% of a\_b\\c %"

@@ -166,7 +166,7 @@ def test_acting_needs_writes_and_the_token(serve: Serve, db: Conn, what: str) ->
     assert row == (1 if what == "replay" else 0,)
 
 
-def test_all_dead_letters_move_only_if_that_is_said(serve: Serve, db: Conn) -> None:
+def test_all_dead_letters_move_only_on_explicit_request(serve: Serve, db: Conn) -> None:
     die(db, "orders", 3)
     page = serve(writes=True)
     bodies: list[dict[str, Any]] = [{}, {"ids": []}, {"ids": None}, {"all": "yes"}]
@@ -250,9 +250,9 @@ def test_other_methods_are_not_there(served: Dashboard, method: str) -> None:
 def test_what_is_no_http_is_answered_and_forgotten(served: Dashboard) -> None:
     with socket.create_connection(("127.0.0.1", served.port), timeout=10) as line:
         line.sendall(b"<script>alert(1)</script>\r\n\r\n")
-        said = line.recv(4096)
-    assert said
-    assert b"script" not in said
+        answer = line.recv(4096)
+    assert answer
+    assert b"script" not in answer
     assert ask(served, "GET", "/api/about").status == 200
 
 
@@ -265,11 +265,11 @@ def test_what_comes_with_a_question_does_not_become_another_one(served: Dashboar
         )
         head += length
         line.sendall(head + b"\r\n\r\n" + inner)
-        said = b""
+        answer = b""
         with suppress(ConnectionResetError):
             while part := line.recv(65536):
-                said += part
-    assert said.count(b"HTTP/1.1 200 OK") == 1
+                answer += part
+    assert answer.count(b"HTTP/1.1 200 OK") == 1
 
 
 def test_a_moment_that_never_comes_is_none(serve: Serve, db: Conn) -> None:
@@ -282,7 +282,7 @@ def test_a_moment_that_never_comes_is_none(serve: Serve, db: Conn) -> None:
     assert b"Infinity" not in answer.body
 
 
-def test_the_database_says_what_is_wrong(serve: Serve, db: Conn) -> None:
+def test_an_error_of_the_database_is_shown(serve: Serve, db: Conn) -> None:
     page = serve()
     missing = ask(page, "GET", "/api/queue?name=nowhere")
     assert missing.status == 404

@@ -82,7 +82,7 @@ def test_news_arrive_without_a_reload(db: Conn, serve: Serve, open_page: Open) -
     expect(page.locator(".empty")).to_be_visible()
 
 
-def test_a_queue_tells_its_policy_and_what_comes_next(
+def test_a_queue_shows_its_policy_and_the_next_messages(
     night: Conn, serve: Serve, open_page: Open
 ) -> None:
     page = open_page(serve())
@@ -121,7 +121,7 @@ def test_in_flight_is_shown_by_holder_with_the_time_that_is_left(
     expect(holders).to_have_count(3)
 
 
-def test_a_dead_letter_tells_why_it_died_and_what_it_says(
+def test_a_dead_letter_shows_its_cause_and_content(
     night: Conn, serve: Serve, open_page: Open
 ) -> None:
     page = open_page(serve(), "#/letters?queue=refunds")
@@ -327,7 +327,7 @@ def test_an_error_in_a_filter_is_marked_where_it_is(
     area.fill('{"type": "paidd"}')
     expect(verdict).to_contain_text("It matches nothing. 0 of the")
     expect(page.locator("main")).to_contain_text('did you mean "paid"?')
-    for text, marked, place, said in [
+    for text, marked, place, error_text in [
         (
             '{\n "type": "paid",\n "payload.a.b": {"$gte": 3, "$no": 4}\n}',
             '"$no": 4',
@@ -341,7 +341,7 @@ def test_an_error_in_a_filter_is_marked_where_it_is(
     ]:
         area.fill(text)
         expect(page.locator(".marks mark")).to_have_text(marked, use_inner_text=False)
-        expect(verdict).to_contain_text(said)
+        expect(verdict).to_contain_text(error_text)
         expect(area).to_have_attribute("aria-invalid", "true")
         verdict.get_by_role("button").click()
         assert f"at {place}" in re.sub(r"\s+", " ", verdict.inner_text())
@@ -350,7 +350,7 @@ def test_an_error_in_a_filter_is_marked_where_it_is(
     expect(verdict.locator(".hint")).to_contain_text("Write {")
 
 
-def test_a_good_filter_shows_what_it_finds_and_means(
+def test_a_valid_filter_shows_its_matches_and_explanation(
     night: Conn, serve: Serve, open_page: Open
 ) -> None:
     page = open_page(serve(), "#/filter?queue=orders")
@@ -393,7 +393,7 @@ def test_a_message_has_its_history_as_a_time_line(db: Conn, serve: Serve, open_p
     expect(page.locator("main")).to_contain_text("No record of message 99.")
 
 
-def test_the_page_comes_back_when_its_server_is_started_again(
+def test_the_page_reconnects_after_a_restart_of_its_server(
     night: Conn, dsn: str, serve: Serve, open_page: Open
 ) -> None:
     served = serve()
@@ -411,7 +411,7 @@ def test_the_page_comes_back_when_its_server_is_started_again(
     assert page.evaluate("window.still") == "here"
 
 
-def test_the_page_says_that_the_database_is_gone_and_comes_back_with_it(open_page: Open) -> None:
+def test_the_page_reports_an_outage_of_the_database_and_recovers(open_page: Open) -> None:
     with embedded_server() as own:
         with psycopg.connect(own.dsn(), autocommit=True) as conn:
             conn.execute("create extension pgq")
@@ -561,9 +561,7 @@ def wait_for_watchers(served: Dashboard, wanted: int) -> bool:
     return False
 
 
-def test_a_page_that_nobody_sees_asks_for_nothing(
-    night: Conn, serve: Serve, open_page: Open
-) -> None:
+def test_a_hidden_page_sends_no_requests(night: Conn, serve: Serve, open_page: Open) -> None:
     served = serve()
     page = open_page(served)
     page.clock.install()

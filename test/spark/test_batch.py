@@ -35,7 +35,7 @@ def numbers(df: DataFrame) -> list[int]:
     return sorted(json.loads(row["value"])["n"] for row in df.select("value").collect())
 
 
-def test_peeking_shows_what_is_ready_and_takes_nothing(
+def test_peeking_shows_ready_messages_and_claims_nothing(
     spark: SparkSession, db: psycopg.Connection, fill: Fill
 ) -> None:
     fill()
@@ -47,7 +47,7 @@ def test_peeking_shows_what_is_ready_and_takes_nothing(
     assert stats(db) == (900, 100, 0)
 
 
-def test_a_claim_tells_attempts_and_keys_whether_they_are_the_same_or_not(
+def test_a_claim_has_attempts_and_keys_equal_or_different(
     spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill
 ) -> None:
     fill(n=4)
@@ -171,7 +171,7 @@ def test_columns_are_those_of_a_message(
     assert short.columns == ["id", "topic", "key", "value", "timestamp", "priority", "attempt"]
 
 
-def test_the_log_has_what_is_done_too(
+def test_the_log_also_has_finished_messages(
     spark: SparkSession, db: psycopg.Connection, fill: Fill
 ) -> None:
     fill()
@@ -200,7 +200,7 @@ def test_a_named_claim_is_the_same_however_often_it_is_read(
     assert numbers(reader.load()) == list(range(301, 601))
 
 
-def test_a_handle_acknowledges_what_succeeded_and_refuses_the_rest(
+def test_a_handle_acknowledges_successes_and_refuses_the_rest(
     spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill
 ) -> None:
     fill(max_attempts="1")
@@ -220,7 +220,7 @@ def test_a_handle_acknowledges_what_succeeded_and_refuses_the_rest(
         pgq.spark.claim(spark, "work", n=1, dsn=dsn).ack(spark.range(1).toDF("other"))
 
 
-def test_a_handle_gives_back_what_is_behind_a_refused_message_of_a_group(
+def test_a_handle_releases_the_messages_after_a_refused_one_of_a_group(
     spark: SparkSession,
     db: psycopg.Connection,
     dsn: str,
@@ -242,7 +242,7 @@ def test_a_handle_gives_back_what_is_behind_a_refused_message_of_a_group(
     assert not db.execute("select * from pgq.check()").fetchall()
 
 
-def test_a_handle_gives_back_what_a_failed_block_has_left(
+def test_a_handle_refuses_the_remaining_messages_of_a_failed_block(
     spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill
 ) -> None:
     fill(n=10, backoff="1 hour", max_backoff="1 hour")
@@ -259,7 +259,7 @@ def test_a_handle_gives_back_what_a_failed_block_has_left(
         assert (claim.size, claim.df.count(), claim.ack()) == (0, 0, 0)
 
 
-def test_a_handle_renews_its_lease_and_tells_when_it_is_broken(
+def test_a_handle_renews_its_lease_and_reports_a_broken_one(
     spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill
 ) -> None:
     fill(n=10)

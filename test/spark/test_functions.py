@@ -37,11 +37,11 @@ def test_pgq_matches_agrees_with_the_server_on_the_truth_table(
     assert len(answers) == len(cases)
     assert [row for row in answers if row["found"] != row["expected"]] == []
     for row in answers:
-        said = db.execute(
+        in_server = db.execute(
             "select pgq.matches(%s::jsonb, %s::jsonb, %s::jsonb)",
             [row["filter"], row["document"], row["document"]],
         ).fetchone()
-        assert said == (row["found"],)
+        assert in_server == (row["found"],)
 
 
 def test_pgq_matches_takes_everything_without_a_filter_and_refuses_a_bad_one(

@@ -239,7 +239,7 @@ def test_a_new_checkpoint_with_an_old_consumer_is_refused_and_loses_nothing(
     assert numbers(spark.read.parquet(f"{out}2")) == list(range(101, 151))
 
 
-def test_a_checkpoint_from_a_backup_is_refused_or_goes_on_and_says_what_it_skipped(
+def test_a_checkpoint_from_a_backup_is_refused_or_reports_skipped_batches(
     spark: SparkSession, db: psycopg.Connection, fill: Fill, tmp_path: Path
 ) -> None:
     fill(n=20)

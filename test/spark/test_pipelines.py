@@ -206,23 +206,23 @@ def checked(rows: DataFrame) -> DataFrame:
     return rows.select("id", n.alias("n"), bad.alias("error"))
 
 
-def test_a_queue_is_drained_and_what_fails_is_given_back(
+def test_a_queue_is_drained_and_failed_messages_return(
     spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
 ) -> None:
     fill(n=90, max_attempts="1")
     target = str(tmp_path / "out")
-    said: list[str] = []
+    progress: list[str] = []
 
     def interrupted(rows: DataFrame) -> DataFrame:
-        if said:
+        if progress:
             raise KeyboardInterrupt
         return checked(rows)
 
     with pytest.raises(KeyboardInterrupt):
         pgq.spark.drain(
-            spark, "work", target, dsn=dsn, transform=interrupted, n=40, say=said.append
+            spark, "work", target, dsn=dsn, transform=interrupted, n=40, say=progress.append
         )
-    assert said == ["batch 1: 36 messages written, 4 given back"]
+    assert progress == ["batch 1: 36 messages written, 4 given back"]
     assert stats(db) == (10, 40, 0)
     done = pgq.spark.drain(spark, "work", target, dsn=dsn, transform=checked, n=40)
     assert (done.batches, done.written, done.refused) == (2, 45, 5)

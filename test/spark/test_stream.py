@@ -56,7 +56,7 @@ def out(spark: SparkSession, place: Path) -> list[int]:
     return numbers(spark.read.parquet(str(place / "out")))
 
 
-def test_a_stream_writes_every_message_once_and_goes_on_where_it_was(
+def test_a_stream_writes_every_message_once_and_continues(
     spark: SparkSession, db: psycopg.Connection, fill: Fill, tmp_path: Path
 ) -> None:
     fill()
@@ -255,7 +255,7 @@ def reader(dsn: str, **options: str) -> PgqStreamReader:
     return PgqStreamReader(Options(given, STREAM_READ, "a stream"), ours)
 
 
-def test_progress_shows_what_waits_in_ordering_groups(
+def test_progress_shows_messages_waiting_in_ordering_groups(
     db: psycopg.Connection, dsn: str, fill: Fill
 ) -> None:
     fill(n=2)
@@ -307,7 +307,7 @@ def batches(stream: PgqStreamReader, most: int) -> int:
 
 
 @pytest.mark.parametrize(("runs", "count"), [("true", 2), ("false", 4)])
-def test_available_now_reads_what_waits_in_ordering_groups(
+def test_available_now_reads_messages_waiting_in_ordering_groups(
     db: psycopg.Connection, dsn: str, fill: Fill, runs: str, count: int
 ) -> None:
     fill(n=0)

@@ -70,7 +70,7 @@ def test_a_payload_has_types_and_bad_ones_a_column_of_their_own(
     assert sorted(row["order"] for row in found.collect()) == [1, 2]
 
 
-def test_payloads_that_fit_are_parsed_at_once() -> None:
+def test_payloads_that_fit_are_parsed_by_the_batch() -> None:
     schema = StructType([StructField("n", LongType()), StructField("day", DateType())])
     found = parse(['{"n": 1, "day": "2026-01-02"}', '{"x": 5}'], schema)
     assert found.to_pylist() == [{"n": 1, "day": date(2026, 1, 2)}, {"n": None, "day": None}]
@@ -95,7 +95,7 @@ def test_payloads_that_fit_are_parsed_at_once() -> None:
         ({"payloadFormat": "xml"}, "is json or variant, not 'xml'"),
     ],
 )
-def test_options_of_kafka_are_told_what_is_meant(options: dict[str, Any], message: str) -> None:
+def test_options_of_kafka_name_their_replacement(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         Options(options, BATCH_READ | STREAM_READ, "reading").check()
 

@@ -189,9 +189,9 @@ def test_spark_connect_works(db: psycopg.Connection, dsn: str, fill: Fill, tmp_p
             timeout=300,
             check=False,
         )
-    said = log.read_text()
-    assert "streamed 500" in said, said[-3000:]
-    assert "acked 0" in said
+    output = log.read_text()
+    assert "streamed 500" in output, output[-3000:]
+    assert "acked 0" in output
     assert stats(db, "next") == (100, 0, 0)
     assert stats(db) == (0, 0, 0)
     found = db.execute("select key, sum(total)::int from total group by 1 order by 1").fetchall()
@@ -211,7 +211,7 @@ def test_a_driver_killed_at_every_step_writes_every_message_to_its_files_once(
     assert stats(db) == (0, 0, 0)
 
 
-def test_a_driver_killed_at_every_step_of_a_batch_goes_on(
+def test_a_driver_killed_at_every_step_of_a_batch_recovers(
     db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
 ) -> None:
     fill(n=700)

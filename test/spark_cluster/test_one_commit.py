@@ -57,17 +57,17 @@ def test_sums_are_the_truth_whatever_is_killed(
                 row = conn.execute("select coalesce(max(batch), 0) from pgq.stream").fetchone()
             assert row is not None
             ids = [str(row[0] + number) for number in range(10)]
-            said = run_child(dsn, tmp_path, "sums", ",".join(kills).format(*ids))
+            output = run_child(dsn, tmp_path, "sums", ",".join(kills).format(*ids))
             done = {mark.name for mark in tmp_path.glob("killed *")}
             print("killed:", *sorted(done), "and the driver")
-            assert "finished" not in said.splitlines(), said[-4000:]
-            assert len(done) == len(kills) - 1, said[-4000:]
+            assert "finished" not in output.splitlines(), output[-4000:]
+            assert len(done) == len(kills) - 1, output[-4000:]
             for mark in tmp_path.glob("killed *"):
                 mark.unlink()
             shutil.rmtree(tmp_path / "checkpoint-sums")
             time.sleep(3)  # the name of a consumer that was killed
-        said = run_child(dsn, tmp_path, "sums", "none")
-        assert "finished" in said.splitlines(), said[-4000:]
+        output = run_child(dsn, tmp_path, "sums", "none")
+        assert "finished" in output.splitlines(), output[-4000:]
     finally:
         over.set()
         watcher.join()

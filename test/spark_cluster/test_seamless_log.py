@@ -67,7 +67,7 @@ class Run:
             thread.join()
 
 
-def test_every_read_is_what_a_plain_table_says(
+def test_every_read_equals_that_of_a_plain_table(
     db: psycopg.Connection, dsn: str, tmp_path: Path
 ) -> None:
     db.execute("select pgq.create_queue('work', retention => '2 s')")
@@ -159,13 +159,13 @@ def test_every_read_is_what_a_plain_table_says(
         for conn in connections:
             conn.close()
         log.seek(0)
-        said = log.read()[-3000:]
+        output = log.read()[-3000:]
         log.close()
     summary = db.execute(
         "select count(*), sum(messages), count(*) filter (where old <> '{}') from pgq.archive_era"
     ).fetchone()
     print(json.dumps({"kills": kills, "reads": len(reads), "eras": str(summary)}))
-    assert not run.errors, (run.errors, said)
+    assert not run.errors, (run.errors, output)
     assert summary is not None
     assert summary[0] > 0
     assert summary[1] > 0

@@ -130,7 +130,7 @@ def test_a_dump_keeps_every_row_and_sequence(
     assert before.keys() >= LEARNT
 
 
-def test_a_restored_queue_goes_on(restored: psycopg.Connection) -> None:
+def test_a_restored_queue_works(restored: psycopg.Connection) -> None:
     last = restored.execute("select max(id) from pgq.message").fetchone()
     assert last is not None
     assert publish(restored, "new") > last[0]

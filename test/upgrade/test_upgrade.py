@@ -127,7 +127,7 @@ def test_replaying_the_code_changes_nothing(database: Database) -> None:
     assert different(before, fingerprint(conn, extension=True)) == []
 
 
-def test_the_plain_script_makes_what_the_extension_makes(database: Database) -> None:
+def test_the_plain_script_makes_the_same_objects_as_the_extension(database: Database) -> None:
     extension, plain = database("extension"), database("plain")
     extension.execute("create extension pgq")
     install_plain(plain)
@@ -271,7 +271,7 @@ def test_an_upgrade_keeps_a_constraint_of_ones_own(database: Database) -> None:
     conn.execute("select pgq.publish('q', '1', sender => 'me')")
 
 
-def test_an_upgrade_lets_go_of_what_it_has_while_it_waits(
+def test_an_upgrade_releases_its_locks_while_it_waits(
     here: embedded.Server, database: Database
 ) -> None:
     """A transaction looks at a view, which the upgrade wants, and then publishes: no deadlock."""

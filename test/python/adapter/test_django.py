@@ -67,9 +67,9 @@ class Project:
 
     def run(self, *arguments: str) -> str:
         process = self.start(*arguments)
-        said, complained = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0, complained
-        return said
+        output, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, errors
+        return output
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ print(waiting())
     assert project.run("-c", code).split() == ["0", "0", "1"]
 
 
-def test_failures_and_wrong_tasks_are_told(project: Project) -> None:
+def test_failures_and_wrong_tasks_are_reported(project: Project) -> None:
     code = f"""{SETUP}
 from django.core.management import call_command
 from django.db import connection
@@ -177,8 +177,10 @@ for wrong in (lambda: add.using(queue_name="elsewhere"), lambda: add.get_result(
 def dbname(project: Project) -> str:
     words = {"PGHOST": "host", "PGPORT": "port", "PGUSER": "user", "PGDATABASE": "dbname"}
     words["PGPASSWORD"] = "password"
-    said = project.environment
-    return make_conninfo("", **{ours: said[name] for name, ours in words.items() if name in said})
+    settings = project.environment
+    return make_conninfo(
+        "", **{ours: settings[name] for name, ours in words.items() if name in settings}
+    )
 
 
 def test_priorities_and_times_are_those_of_the_message(project: Project) -> None:
@@ -195,5 +197,5 @@ with psycopg.connect("", autocommit=True) as other:
         "select m.priority, s.state from pgq.message m join pgq.message_state s using (id)"
         " order by m.id").fetchall())
 """
-    said = project.run("-c", code)
-    assert said == "[(0, 'ready'), (7, 'ready'), (0, 'delayed')]\n"
+    output = project.run("-c", code)
+    assert output == "[(0, 'ready'), (7, 'ready'), (0, 'delayed')]\n"

@@ -73,7 +73,7 @@ def test_every_function_takes_such_durations(
 
 
 @pytest.mark.parametrize("given", ["soon", True, [1], "", float("nan"), 1e30, "9" * 30])
-def test_what_is_no_duration_is_said(orders: pgq.PooledClient, given: Any) -> None:
+def test_an_invalid_duration_is_reported(orders: pgq.PooledClient, given: Any) -> None:
     with pytest.raises((ValueError, TypeError), match=r"delay.*90s, 15m"):
         orders.publish("orders", 1, delay=given)
     with pytest.raises((ValueError, TypeError), match=r"lease.*90s, 15m"):
@@ -144,7 +144,7 @@ def test_messages_are_acknowledged_by_themselves_or_by_id(orders: pgq.PooledClie
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "error_text"),
     [
         (lambda client: client.publish(5, 1), "topic is text, not 5"),
         (lambda client: client.publish("orders", 1, priority=1.5), "priority is a whole number"),
@@ -192,8 +192,8 @@ def test_messages_are_acknowledged_by_themselves_or_by_id(orders: pgq.PooledClie
         (lambda client: untyped.MultiPublisher(["memory:"]), "has a method publish"),
     ],
 )
-def test_a_wrong_type_is_said(orders: pgq.PooledClient, call: Any, said: str) -> None:
-    with pytest.raises((TypeError, pgq.PgqError), match=said):
+def test_a_wrong_type_is_reported(orders: pgq.PooledClient, call: Any, error_text: str) -> None:
+    with pytest.raises((TypeError, pgq.PgqError), match=error_text):
         call(orders)
 
 
@@ -218,7 +218,7 @@ def methods() -> list[str]:
     )
 
 
-def test_no_wrong_type_ends_in_an_error_of_somebody_else(orders: pgq.PooledClient) -> None:
+def test_no_wrong_type_ends_in_an_error_of_another_library(orders: pgq.PooledClient) -> None:
     mute = []
     for name in methods():
         method = getattr(orders, name)
@@ -231,9 +231,9 @@ def test_no_wrong_type_ends_in_an_error_of_somebody_else(orders: pgq.PooledClien
                 try:
                     method(**{**right, parameter.name: wrong})
                 except Exception as error:
-                    said = f"{type(error).__name__}: {error}".splitlines()
-                    if any(MUTE.search(line) for line in said):
-                        mute.append(f"{name}({parameter.name}={wrong!r}): {said[0]}")
+                    lines = f"{type(error).__name__}: {error}".splitlines()
+                    if any(MUTE.search(line) for line in lines):
+                        mute.append(f"{name}({parameter.name}={wrong!r}): {lines[0]}")
     assert not mute
 
 
@@ -332,7 +332,7 @@ MIXED = {
 }
 
 
-def test_payloads_hold_what_python_programs_have(
+def test_payloads_may_have_common_types_of_python(
     orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     orders.publish("orders", MIXED, headers={"at": MIXED["at"], "price": Decimal("1.5")})
@@ -362,7 +362,7 @@ def test_payloads_hold_what_python_programs_have(
 
 
 @pytest.mark.parametrize("wrong", [b"x", object(), {1, 2}, float("nan"), Decimal("NaN")])
-def test_what_is_not_json_is_said(orders: pgq.PooledClient, wrong: Any) -> None:
+def test_a_value_that_is_not_json_is_reported(orders: pgq.PooledClient, wrong: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="JSON"):
         orders.publish("orders", {"a": wrong})
     with pytest.raises((TypeError, ValueError), match="JSON"):

@@ -75,7 +75,7 @@ def test_an_interrupted_block_counts_no_attempt(
     assert states(db) == [(3, "ready", 0), (4, "ready", 0)]
 
 
-def test_a_loop_that_is_left_gives_back_what_it_did_not_reach(
+def test_a_loop_that_is_left_releases_the_messages_it_did_not_reach(
     orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     orders.publish_batch("orders", [1, 2, 3, 4])
@@ -108,7 +108,7 @@ def single(batch: pgq.Batch) -> None:
 
 
 @pytest.mark.parametrize("work", [whole, single])
-def test_a_block_that_handles_all_at_once_fails_as_a_whole(
+def test_a_block_that_handles_all_messages_fails_as_a_whole(
     orders: pgq.PooledClient, db: psycopg.Connection, work: Callable[[pgq.Batch], None]
 ) -> None:
     orders.publish_batch("orders", [1, 2])

@@ -313,7 +313,7 @@ def test_parts_of_a_batch_end_differently(client: pgq.PooledClient, db: psycopg.
     assert rows == [("retrying", 1), ("dead", 1), ("ready", 0)]
 
 
-def test_a_block_that_raises_refuses_what_is_left(client: pgq.PooledClient) -> None:
+def test_a_block_that_raises_refuses_the_remaining_messages(client: pgq.PooledClient) -> None:
     client.create_queue("orders", max_attempts=2, backoff=timedelta(0))
     client.publish_batch("orders", [1, 2])
 
@@ -361,7 +361,7 @@ def test_a_second_stage_that_raises_takes_nothing(client: pgq.PooledClient) -> N
     assert client.claim("orders")[0].attempt == 1
 
 
-def test_two_clients_with_different_filters_get_what_is_theirs(
+def test_two_clients_with_different_filters_get_their_own_messages(
     client: pgq.PooledClient, dsn: str
 ) -> None:
     client.create_queue("orders", lane_keys=["type"])
@@ -453,7 +453,7 @@ def test_a_result_is_kept_and_waited_for(client: pgq.PooledClient, dsn: str) -> 
 
 
 @pytest.mark.unpooled("LISTEN needs a session")
-def test_the_end_of_a_message_is_told_on_a_channel_of_its_own(
+def test_the_end_of_a_message_is_notified_on_its_own_channel(
     client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     client.create_queue("sums")
@@ -485,7 +485,7 @@ def test_the_client_says_whether_the_database_answers(dsn: str) -> None:
     assert not client.connected()
 
 
-def test_a_wrong_address_is_said_at_once() -> None:
+def test_a_wrong_address_is_reported_immediately() -> None:
     with pytest.raises(psycopg.OperationalError, match="nowhere"):
         pgq.connect("host=/nowhere dbname=x")
 
@@ -562,7 +562,7 @@ AWKWARD = [
 ]
 
 
-def test_every_json_comes_back_as_it_went(client: pgq.PooledClient, connect: Connect) -> None:
+def test_every_json_value_is_returned_unchanged(client: pgq.PooledClient, connect: Connect) -> None:
     client.create_queue("orders")
     lent = pgq.Client(connect())
     headers = [{"name": f'{number} " \\ , ü'} for number in range(len(AWKWARD))]

@@ -84,7 +84,7 @@ async def test_a_transaction_of_the_pool_is_one(orders: pgq.AsyncPooledClient) -
     assert await orders.claim("orders")
 
 
-async def test_a_loop_acknowledges_what_it_has_passed(
+async def test_a_loop_acknowledges_the_messages_before_the_current_one(
     orders: pgq.AsyncPooledClient, db: psycopg.Connection
 ) -> None:
     await orders.publish_batch("orders", list(range(250)))
@@ -110,7 +110,7 @@ async def test_a_loop_that_fails_refuses_the_message_in_hand(
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-async def test_a_consumer_handles_what_is_there_and_what_comes(
+async def test_a_consumer_handles_the_backlog_and_new_messages(
     orders: pgq.AsyncPooledClient, db: psycopg.Connection, concurrency: int
 ) -> None:
     await orders.publish_batch("orders", list(range(100)))
@@ -270,7 +270,7 @@ async def test_messages_are_published_together(
     assert db.execute("select count(*) from pgq.message").fetchone() == (26,)
 
 
-async def test_subscribers_hear_what_they_asked_for(async_client: pgq.AsyncPooledClient) -> None:
+async def test_subscribers_get_matching_messages(async_client: pgq.AsyncPooledClient) -> None:
     class Ear:
         subscriber_id = "ear"
 
@@ -305,7 +305,7 @@ async def test_a_question_is_answered(
     assert db.execute("select name from pgq.queue").fetchall() == [("sum",)]
 
 
-async def test_a_consumer_that_is_cancelled_in_its_next_claim_acknowledges_what_is_done(
+async def test_a_consumer_that_is_cancelled_in_its_next_claim_acknowledges_its_work(
     orders: pgq.AsyncPooledClient, db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await orders.publish("orders", 1)

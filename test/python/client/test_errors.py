@@ -44,7 +44,7 @@ def test_each_sqlstate_has_a_class_that_carries_the_cure(
     assert caught.value.__cause__.sqlstate == error.sqlstate
 
 
-def test_a_filter_error_tells_where_it_is(client: pgq.PooledClient) -> None:
+def test_a_filter_error_names_its_place(client: pgq.PooledClient) -> None:
     client.create_queue("there")
     with pytest.raises(pgq.InvalidFilter) as caught:
         client.claim("there", {"payload.amount": {"$near": 1}})

@@ -41,7 +41,7 @@ def consume(client: pgq.PooledClient, handler: Callable[[pgq.Message], None]) ->
     pgq.Consumer(client, "orders", handler, drain=True).run(signals=False)
 
 
-def test_a_consumer_logs_what_becomes_of_each_message(
+def test_a_consumer_logs_the_outcome_of_each_message(
     orders: pgq.PooledClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     what = ["fine", "bad", "worse", "later"]
@@ -84,7 +84,7 @@ def test_a_consumer_logs_what_becomes_of_each_message(
     assert sum(record.__dict__["size"] for record in found["batch_claimed"]) == 6
 
 
-def test_nothing_of_what_a_message_says_is_logged(
+def test_the_content_of_a_message_is_not_logged(
     orders: pgq.PooledClient, db: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     # The server quotes the whole row in the details of this error.

@@ -81,7 +81,9 @@ def orders(client: pgq.PooledClient) -> pgq.PooledClient:
 # Types
 
 
-def test_a_dataclass_comes_back_as_itself(orders: pgq.PooledClient, db: psycopg.Connection) -> None:
+def test_a_dataclass_is_returned_as_the_same_type(
+    orders: pgq.PooledClient, db: psycopg.Connection
+) -> None:
     orders.publish("orders", ORDER)
     orders.publish_batch("orders", [ORDER])
     orders.publish_many([Draft(topic="orders", payload=ORDER)])
@@ -95,7 +97,7 @@ def test_a_dataclass_comes_back_as_itself(orders: pgq.PooledClient, db: psycopg.
     assert seen == [ORDER] * 5
 
 
-def test_every_way_to_consume_knows_the_type(orders: pgq.PooledClient) -> None:
+def test_every_way_to_consume_converts_to_the_type(orders: pgq.PooledClient) -> None:
     for _ in range(2):
         orders.publish("orders", ORDER)
     with orders.claim("orders", payload_type=Order) as batch:
@@ -109,7 +111,7 @@ def test_every_way_to_consume_knows_the_type(orders: pgq.PooledClient) -> None:
     assert orders.claim("orders", payload_type=list[Order])[0].payload == [ORDER, ORDER]
 
 
-def test_a_model_of_pydantic_comes_back_as_itself(orders: pgq.PooledClient) -> None:
+def test_a_model_of_pydantic_is_returned_as_the_same_type(orders: pgq.PooledClient) -> None:
     invoice = Invoice(invoice_id=1, at=AT, amount=Decimal("9.99"))
     orders.publish("orders", invoice)
     assert orders.claim("orders", payload_type=Invoice)[0].payload == invoice
@@ -169,7 +171,7 @@ def test_required_fields_of_a_topic_are_refused_before_publishing(
 
 
 @pytest.mark.parametrize(
-    ("payload", "said"),
+    ("payload", "error_text"),
     [
         ({"at": AT}, "order_id is missing"),
         ({"order_id": True, "at": AT}, "order_id"),
@@ -187,7 +189,7 @@ def test_a_message_of_another_type_is_refused_alone(
     db: psycopg.Connection,
     caplog: pytest.LogCaptureFixture,
     payload: Any,
-    said: str,
+    error_text: str,
 ) -> None:
     orders.publish("orders", ORDER)
     orders.publish("orders", payload)
@@ -203,7 +205,7 @@ def test_a_message_of_another_type_is_refused_alone(
     ((error,),) = db.execute("select error from pgq.dead_letter").fetchall()
     assert error.startswith("PayloadError: the payload is no Order: ")
     assert [record.__dict__["event"] for record in caplog.records] == ["message_unreadable"]
-    with pytest.raises(pgq.PayloadError, match=said):
+    with pytest.raises(pgq.PayloadError, match=error_text):
         pgq.payload_as(Order, json.loads(pgq.encoding.dumps(payload)))
 
 

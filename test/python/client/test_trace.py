@@ -117,7 +117,7 @@ async def test_asyncio_traces_too(async_client: pgq.AsyncPooledClient) -> None:
     }
 
 
-def test_a_message_that_nobody_traced_begins_a_trace(orders: pgq.PooledClient) -> None:
+def test_a_message_without_a_trace_begins_one(orders: pgq.PooledClient) -> None:
     orders.publish("orders", 1)
     consume(orders)
     found = spans()
@@ -125,7 +125,7 @@ def test_a_message_that_nobody_traced_begins_a_trace(orders: pgq.PooledClient) -
     assert found["ship"][0].parent is not None
 
 
-def test_a_span_tells_that_its_handler_failed(
+def test_a_span_of_a_failed_handler_has_the_status_error(
     orders: pgq.PooledClient,
 ) -> None:
     orders.publish("orders", 1)

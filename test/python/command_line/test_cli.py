@@ -96,7 +96,7 @@ def test_every_command_has_help_with_examples_that_can_be_typed(name: str) -> No
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_argument_says_what_it_is(name: str) -> None:
+def test_every_argument_has_help(name: str) -> None:
     for action in COMMANDS[name]._actions:
         told = action.help or action.choices or action.metavar
         assert told, f"{action.dest} has no help"
@@ -115,22 +115,22 @@ def test_wrong_usage_ends_with_2(pgq_run: Command) -> None:
 
 
 def test_a_refusal_ends_with_1_and_says_the_cure(pgq_run: Command) -> None:
-    said = pgq_run("claim", "nowhere")
-    assert said.code == 1
-    assert said.out == ""
-    assert "nowhere" in said.err
-    assert "create_queue" in said.err
+    result = pgq_run("claim", "nowhere")
+    assert result.code == 1
+    assert result.out == ""
+    assert "nowhere" in result.err
+    assert "create_queue" in result.err
 
 
 def test_a_database_that_is_away_ends_with_4(pgq_run: Command) -> None:
-    said = pgq_run("queues", "--dsn", "host=127.0.0.1 port=1 connect_timeout=2")
-    assert (said.code, said.out) == (4, "")
+    result = pgq_run("queues", "--dsn", "host=127.0.0.1 port=1 connect_timeout=2")
+    assert (result.code, result.out) == (4, "")
 
 
-def test_a_database_without_pgq_is_told_from_others(server: Server, pgq_run: Command) -> None:
-    said = pgq_run("queues", "--dsn", server.dsn("template1"))
-    assert said.code == 1
-    assert "pgq install" in said.err
+def test_a_database_without_pgq_is_recognized(server: Server, pgq_run: Command) -> None:
+    result = pgq_run("queues", "--dsn", server.dsn("template1"))
+    assert result.code == 1
+    assert "pgq install" in result.err
 
 
 def test_the_variables_of_libpq_name_the_database(
@@ -157,7 +157,7 @@ def test_options_may_stand_before_the_command(
     assert pgq_run("create", "orders", "--dsn", dsn, "--json").rows == [{"created": False}]
 
 
-def test_a_duration_is_what_people_write() -> None:
+def test_durations_have_units() -> None:
     spans = {"90": 90, "1.5h": 5400, "1h30m": 5400, "500ms": 0.5, "2 d": 172800, "1min": 60}
     for text, seconds in spans.items():
         assert _command.duration(text) == timedelta(seconds=seconds)
@@ -192,15 +192,15 @@ def test_install_creates_the_extension_once(empty: str, pgq_run: Command) -> Non
         files = install._value(conn, _sql.AVAILABLE, __version__)
     how = "extension" if files else "plain"
     for action in ("created", "unchanged"):
-        said = pgq_run("install", "--dsn", empty, "--json")
-        assert said.rows == [{"version": __version__, "how": how, "action": action}]
+        result = pgq_run("install", "--dsn", empty, "--json")
+        assert result.rows == [{"version": __version__, "how": how, "action": action}]
     assert pgq_run("create", "orders", "--dsn", empty).code == 0
 
 
 def test_install_does_without_files_on_the_server(empty: str, pgq_run: Command) -> None:
     for action in ("created", "unchanged"):
-        said = pgq_run("install", "--plain", "--dsn", empty, "--json")
-        assert said.rows == [{"version": __version__, "how": "plain", "action": action}]
+        result = pgq_run("install", "--plain", "--dsn", empty, "--json")
+        assert result.rows == [{"version": __version__, "how": "plain", "action": action}]
     assert pgq_run("create", "orders", "--dsn", empty).code == 0
     with psycopg.connect(empty) as conn:
         assert value(conn, "select count(*) from pg_extension where extname = 'pgq'") == 0
@@ -220,8 +220,8 @@ def test_install_upgrades_an_older_plain_installation(
     script = install._script()
     monkeypatch.setattr(install, "_script", lambda: script)
     monkeypatch.setattr(install, "__version__", __version__ + ".1")
-    said = pgq_run("install", "--dsn", empty, "--json")
-    assert [row["action"] for row in said.rows] == ["upgraded"]
+    result = pgq_run("install", "--dsn", empty, "--json")
+    assert [row["action"] for row in result.rows] == ["upgraded"]
     assert pgq_run("create", "orders", "--dsn", empty).code == 0
     assert pgq_run("pause", "orders", "--dsn", empty, "--json").rows == [{"paused": True}]
 
@@ -231,9 +231,9 @@ def test_install_refuses_a_database_that_is_newer(
 ) -> None:
     assert pgq_run("install", "--plain", "--dsn", empty).code == 0
     monkeypatch.setattr(install, "__version__", "0.0.9")
-    said = pgq_run("install", "--dsn", empty)
-    assert said.code == 1
-    assert f"pip install pgq-client=={__version__}" in said.err
+    result = pgq_run("install", "--dsn", empty)
+    assert result.code == 1
+    assert f"pip install pgq-client=={__version__}" in result.err
 
 
 def test_an_extension_whose_new_files_are_missing_is_not_upgraded(
@@ -242,15 +242,15 @@ def test_an_extension_whose_new_files_are_missing_is_not_upgraded(
     if not install._value(db, _sql.EXTENSION):
         pytest.skip("pgq is installed without files here")
     monkeypatch.setattr(install, "__version__", "99.0.0")
-    said = pgq_run("install")
-    assert said.code == 1
-    assert "no files of pgq 99.0.0" in said.err
+    result = pgq_run("install")
+    assert result.code == 1
+    assert "no files of pgq 99.0.0" in result.err
 
 
-def test_demo_tells_its_story(pgq_run: Command) -> None:
-    said = pgq_run("demo")
-    assert said.code == 0
-    assert "pgq.replay('orders')" in said.out
+def test_the_demo_runs(pgq_run: Command) -> None:
+    result = pgq_run("demo")
+    assert result.code == 0
+    assert "pgq.replay('orders')" in result.out
 
 
 # Queues
@@ -297,7 +297,7 @@ def test_maintain_does_the_upkeep(
 
 
 def test_publish_takes_all_that_a_message_has(pgq_run: Command, orders: pgq.PooledClient) -> None:
-    said = pgq_run(
+    result = pgq_run(
         "publish",
         "orders",
         '{"amount": 75}',
@@ -320,7 +320,7 @@ def test_publish_takes_all_that_a_message_has(pgq_run: Command, orders: pgq.Pool
         "--json",
     )
     (message,) = orders.claim("orders")
-    assert said.rows == [{"id": message.id}]
+    assert result.rows == [{"id": message.id}]
     assert message.payload == {"amount": 75}
     assert message.headers == {"type": "refund"}
     assert (message.priority, message.sender, message.recipient) == (5, "shop", "bank")
@@ -328,7 +328,7 @@ def test_publish_takes_all_that_a_message_has(pgq_run: Command, orders: pgq.Pool
     assert message.expires_at is not None
 
 
-def test_publish_can_wait_and_tells_duplicates(
+def test_publish_delays_and_reports_duplicates(
     pgq_run: Command, orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     first = pgq_run("publish", "orders", "1", "--dedup-key", "k", "--delay", "1h").out
@@ -339,24 +339,24 @@ def test_publish_can_wait_and_tells_duplicates(
 def test_what_is_not_json_is_refused_unless_it_is_text(
     pgq_run: Command, orders: pgq.PooledClient
 ) -> None:
-    said = pgq_run("publish", "orders", "plain words")
-    assert said.code == 2
-    assert "--text" in said.err
+    result = pgq_run("publish", "orders", "plain words")
+    assert result.code == 2
+    assert "--text" in result.err
     assert pgq_run("publish", "orders", "plain words", "--text").code == 0
     assert orders.claim("orders")[0].payload == "plain words"
 
 
 def test_publish_reads_lines(pgq_process: Command, orders: pgq.PooledClient) -> None:
     lines = "".join(f'{{"number": {number}}}\n' for number in range(2500))
-    said = pgq_process("publish", "orders", "--batch", 1000, stdin=lines + "\n7")
-    assert said.code == 0, said.err
+    result = pgq_process("publish", "orders", "--batch", 1000, stdin=lines + "\n7")
+    assert result.code == 0, result.err
     messages = list(orders.claim("orders", n=5000))
     assert [message.payload for message in messages] == [
         *({"number": number} for number in range(2500)),
         7,
     ]
-    assert [int(id) for id in said.out.split()] == [message.id for message in messages]
-    assert said.err == "2501 published\n"
+    assert [int(id) for id in result.out.split()] == [message.id for message in messages]
+    assert result.err == "2501 published\n"
 
 
 def test_publish_shows_a_bar_on_stderr(dsn: str, orders: pgq.PooledClient, tmp_path: Path) -> None:
@@ -375,14 +375,14 @@ def test_publish_shows_a_bar_on_stderr(dsn: str, orders: pgq.PooledClient, tmp_p
     assert "%" not in done.stdout
 
 
-def test_publish_says_which_line_is_wrong_and_what_went_before(
+def test_publish_names_the_wrong_line_and_counts_the_lines_before(
     pgq_process: Command, orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
-    said = pgq_process("publish", "orders", "--batch", 2, stdin="1\n2\n3\nthree\n")
-    assert said.code == 2
-    assert said.out.split() == ["1", "2"]
-    assert "2 published" in said.err
-    assert "line 4 is not JSON" in said.err
+    result = pgq_process("publish", "orders", "--batch", 2, stdin="1\n2\n3\nthree\n")
+    assert result.code == 2
+    assert result.out.split() == ["1", "2"]
+    assert "2 published" in result.err
+    assert "line 4 is not JSON" in result.err
     assert states(db) == {"ready": 2}
 
 
@@ -435,8 +435,8 @@ def test_messages_come_from_lines_with_all_their_fields(
         {"topic": "orders", "payload": 2, "lease_id": 5, "headers": None},
         {"topic": "mails", "payload": None, "delay": "1h"},
     ]
-    said = pgq_process("publish", "--messages", stdin="\n".join(map(json.dumps, drafts)))
-    assert said.code == 0, said.err
+    result = pgq_process("publish", "--messages", stdin="\n".join(map(json.dumps, drafts)))
+    assert result.code == 0, result.err
     taken = orders.claim("orders", n=5)
     assert [(m.payload, m.headers, m.priority) for m in taken] == [
         (1, {"type": "paid"}, 3),
@@ -450,14 +450,14 @@ def test_messages_come_from_lines_with_all_their_fields(
 # Claiming
 
 
-def test_claim_prints_what_it_takes(pgq_run: Command, orders: pgq.PooledClient) -> None:
+def test_claim_prints_the_claimed_messages(pgq_run: Command, orders: pgq.PooledClient) -> None:
     ids = orders.publish_batch(
         "orders", [1, 2, 3], headers=[{"type": "paid"}, {"type": "refund"}, {"type": "refund"}]
     )
-    said = pgq_run("claim", "orders", json.dumps(MEANT), "-n", 10, "--lease", "1h", "--json")
-    assert [row["id"] for row in said.rows] == ids[1:]
-    assert set(said.rows[0]) == set(pgq.Message.__slots__)
-    lease = said.rows[0]["lease_id"]
+    result = pgq_run("claim", "orders", json.dumps(MEANT), "-n", 10, "--lease", "1h", "--json")
+    assert [row["id"] for row in result.rows] == ids[1:]
+    assert set(result.rows[0]) == set(pgq.Message.__slots__)
+    lease = result.rows[0]["lease_id"]
     assert pgq_run("ack", lease, ids[1]).out == "1\n"
     assert pgq_run("ack", lease, "--json").rows == [{"acknowledged": 1}]
     assert pgq_run("ack", lease).code == 1
@@ -468,8 +468,8 @@ def test_claim_prints_what_it_takes(pgq_run: Command, orders: pgq.PooledClient) 
 
 
 def test_a_claim_of_nothing_ends_with_3(pgq_run: Command, orders: pgq.PooledClient) -> None:
-    said = pgq_run("claim", "orders")
-    assert (said.code, said.out) == (3, "")
+    result = pgq_run("claim", "orders")
+    assert (result.code, result.out) == (3, "")
 
 
 def test_a_lease_is_given_back_in_every_way(
@@ -502,14 +502,14 @@ def test_consume_runs_a_command_for_each_message(
     for payload, kind in ((0, "good"), (1, "bad"), (65, "hopeless")):
         client.publish("orders", payload, headers={"type": kind})
     command = 'read -r code; echo "$PGQ_ID $PGQ_TOPIC $PGQ_HEADERS"; echo sorry >&2; exit "$code"'
-    said = pgq_process("consume", "orders", "--exec", command, "--drain")
-    assert said.code == 0, said.err
-    assert said.out.splitlines() == [
+    result = pgq_process("consume", "orders", "--exec", command, "--drain")
+    assert result.code == 0, result.err
+    assert result.out.splitlines() == [
         '1 orders {"type": "good"}',
         '2 orders {"type": "bad"}',
         '3 orders {"type": "hopeless"}',
     ]
-    assert "1 handled, 2 failed" in said.err
+    assert "1 handled, 2 failed" in result.err
     assert states(db) == {"retrying": 1, "dead": 1}
     assert value(db, "select error from pgq.dead_letter") == "exit code 65: sorry"
     assert value(db, "select failures->-1->>'error' from pgq.scheduled") == "exit code 1: sorry"
@@ -522,8 +522,8 @@ def test_consume_kills_a_command_that_takes_too_long(
     orders.publish("orders", 1)
     mark = tmp_path / "survived"
     command = f"sleep 60; touch {mark}"
-    said = pgq_process("consume", "orders", "--exec", command, "--drain", "--timeout", "300ms")
-    assert "0 handled, 1 failed" in said.err
+    result = pgq_process("consume", "orders", "--exec", command, "--drain", "--timeout", "300ms")
+    assert "0 handled, 1 failed" in result.err
     ((error,),) = db.execute("select error from pgq.dead_letter").fetchall()
     assert error == "the command took longer than 0.3 s"
     assert not mark.exists()
@@ -535,19 +535,19 @@ def test_consume_runs_commands_side_by_side(
     orders.publish_batch("orders", [1, 2, 3])
     # Each waits until all three are there.
     command = f"cd {tmp_path}; touch $PGQ_ID; while [ $(ls | wc -l) -lt 3 ]; do sleep 0.05; done"
-    said = pgq_process("consume", "orders", "--exec", command, "--drain", "--concurrency", 3)
-    assert "3 handled, 0 failed" in said.err
+    result = pgq_process("consume", "orders", "--exec", command, "--drain", "--concurrency", 3)
+    assert "3 handled, 0 failed" in result.err
 
 
 def test_consume_prints_and_acknowledges(
     pgq_process: Command, orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     orders.publish_batch("orders", [1, "two"], headers=[{"type": "paid"}, {"type": "refund"}])
-    said = pgq_process("consume", "orders", json.dumps(MEANT), "--json", "--drain")
-    assert [row["payload"] for row in said.rows] == ["two"]
+    result = pgq_process("consume", "orders", json.dumps(MEANT), "--json", "--drain")
+    assert [row["payload"] for row in result.rows] == ["two"]
     assert states(db) == {"ready": 1}
-    said = pgq_process("consume", "orders", "--drain")
-    assert said.out == '1\t"orders"\t1\t{"type": "paid"}\t1\n'
+    result = pgq_process("consume", "orders", "--drain")
+    assert result.out == '1\t"orders"\t1\t{"type": "paid"}\t1\n'
     assert states(db) == {}
 
 
@@ -575,7 +575,7 @@ def test_consume_lets_a_command_finish(
     assert states(db) == {"ready": 1}
 
 
-def test_consume_gives_back_what_nobody_reads(
+def test_consume_releases_messages_when_its_reader_ends(
     dsn: str, orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     orders.publish("orders", 1)
@@ -589,7 +589,7 @@ def test_consume_gives_back_what_nobody_reads(
     assert value(db, "select max(attempt) from pgq.message_state") == 0
 
 
-def test_consume_ends_when_it_is_told_to(dsn: str, orders: pgq.PooledClient) -> None:
+def test_consume_ends_on_a_signal(dsn: str, orders: pgq.PooledClient) -> None:
     orders.publish("orders", 1)
     with consuming(dsn) as process:
         assert process.stdout is not None
@@ -612,9 +612,9 @@ def test_stats_show_the_queues(pgq_run: Command, orders: pgq.PooledClient) -> No
     assert head.split()[:5] == ["queue", "ready", "leased", "dead", "oldest"]
     assert set(rule) == {"-", " "}
     assert line.split()[:4] == ["orders", "2", "1", "0"]
-    said = pgq_run("stats", "nowhere")
-    assert said.code == 1
-    assert "nowhere" in said.err
+    result = pgq_run("stats", "nowhere")
+    assert result.code == 1
+    assert "nowhere" in result.err
 
 
 def test_stats_can_be_watched(dsn: str, orders: pgq.PooledClient) -> None:
@@ -633,7 +633,7 @@ def test_stats_can_be_watched(dsn: str, orders: pgq.PooledClient) -> None:
         assert process.wait(20) == 0
 
 
-def test_history_tells_what_happened(pgq_run: Command, orders: pgq.PooledClient) -> None:
+def test_history_lists_the_events(pgq_run: Command, orders: pgq.PooledClient) -> None:
     id = dead_letter(orders, 75)
     assert [row["event"] for row in pgq_run("history", id, "--json").rows][:3] == [
         "publish",
@@ -698,14 +698,14 @@ def test_dead_letters_are_discarded_but_never_by_oversight(
 def test_a_filter_is_tested(pgq_run: Command) -> None:
     filter = '{"type": "paid", "payload.amount": {"$gt": 100}}'
     good = ("--headers", '{"type": "paid"}', "--payload", '{"amount": 120}')
-    said = pgq_run("filter", "test", filter, *good)
-    assert (said.code, said.out) == (0, "matches\n")
-    said = pgq_run("filter", "test", filter, "--headers", '{"type": "paid"}')
-    assert (said.code, said.out) == (3, "does not match\n")
+    result = pgq_run("filter", "test", filter, *good)
+    assert (result.code, result.out) == (0, "matches\n")
+    result = pgq_run("filter", "test", filter, "--headers", '{"type": "paid"}')
+    assert (result.code, result.out) == (3, "does not match\n")
     assert pgq_run("filter", "test", filter, *good, "--json").rows == [{"matches": True}]
-    said = pgq_run("filter", "test", '{"type": {"$nonsense": 1}}')
-    assert said.code == 1
-    assert "invalid filter" in said.err
+    result = pgq_run("filter", "test", '{"type": {"$nonsense": 1}}')
+    assert result.code == 1
+    assert "invalid filter" in result.err
 
 
 def test_a_filter_is_explained(pgq_run: Command, orders: pgq.PooledClient) -> None:
@@ -724,11 +724,11 @@ def test_bench_measures_and_leaves_nothing(pgq_run: Command, db: psycopg.Connect
         rows = db.execute("select datname from pg_database where datname ~ '^pgq_bench'")
         return [row[0] for row in rows]
 
-    said = pgq_run("bench", "--messages", 200, "--batch", 50, "--json")
-    assert said.code == 0
-    counts = [row["messages"] for row in said.rows]
+    result = pgq_run("bench", "--messages", 200, "--batch", 50, "--json")
+    assert result.code == 0
+    counts = [row["messages"] for row in result.rows]
     assert counts == [10, 10, 200, 20, 180]
-    assert all(row["per_second"] > 0 for row in said.rows)
+    assert all(row["per_second"] > 0 for row in result.rows)
     assert databases() == []
     assert value(db, "select count(*) from pgq.message") == 0
 

@@ -30,10 +30,10 @@ def examine(pgq_run: Command) -> Examine:
     """Make one check; return what it has found, which the exit code has to agree with."""
 
     def examine(name: str, *options: object) -> list[dict[str, Any]]:
-        said = pgq_run("doctor", "--only", name, "--json", *options)
-        found = [row for row in said.rows if row["verdict"] != "ok"]
+        result = pgq_run("doctor", "--only", name, "--json", *options)
+        found = [row for row in result.rows if row["verdict"] != "ok"]
         problems = [row for row in found if row["verdict"] == "problem"]
-        assert said.code == (3 if problems else 0), said.err
+        assert result.code == (3 if problems else 0), result.err
         assert all(row["check"] == name and row["cure"] for row in found)
         return found
 
@@ -43,9 +43,9 @@ def examine(pgq_run: Command) -> Examine:
 def test_a_healthy_database_gets_a_clean_bill(pgq_run: Command, client: pgq.PooledClient) -> None:
     client.create_queue("orders", lane_keys=["type"])
     client.publish("orders", 1)
-    said = pgq_run("doctor", "--deep")
-    assert said.code == 0, said.out
-    lines = said.out.splitlines()
+    result = pgq_run("doctor", "--deep")
+    assert result.code == 0, result.out
+    lines = result.out.splitlines()
     assert [line.split()[:2] for line in lines] == [
         *(["ok", check.name] for check in CHECKS),
         ["ok", "state"],
@@ -65,7 +65,7 @@ def test_another_version_is_found(
     monkeypatch.undo()
 
 
-def test_code_that_is_not_what_the_catalog_says_is_found(
+def test_code_of_another_version_than_the_catalog_is_found(
     examine: Examine, db: psycopg.Connection
 ) -> None:
     if db.execute("select from pg_extension where extname = 'pgq'").fetchone() is None:
@@ -101,7 +101,7 @@ def test_the_holder_of_the_oldest_snapshot_is_found_and_ended(
         pytest.fail("it is still there")
 
 
-def test_a_role_that_cannot_see_others_is_told_so(
+def test_a_role_that_cannot_see_other_sessions_is_informed(
     examine: Examine, dsn: str, role: str, db: psycopg.Connection
 ) -> None:
     (found,) = examine("snapshot", "--dsn", make_conninfo(dsn, user=role, password="cli"))
@@ -120,9 +120,9 @@ def test_a_night_in_which_everything_was_ok(pgq_run: Command, client: pgq.Pooled
         client.claim(name, n=1000).nack(error="HTTP 404")
     client.publish("imports", 1)
     client.pause("imports")
-    said = pgq_run("doctor", "--json")
-    assert said.code == 3
-    found = {(row["subject"], row["name"]): row for row in said.rows if row["verdict"] != "ok"}
+    result = pgq_run("doctor", "--json")
+    assert result.code == 3
+    found = {(row["subject"], row["name"]): row for row in result.rows if row["verdict"] != "ok"}
     assert ("queue reports", "growing") in found
     assert "696 in all" in found["queue webhooks", "dead_letters_rising"]["finding"]
     assert "37 in all" in found["queue emails", "dead_letters_rising"]["finding"]
@@ -130,7 +130,7 @@ def test_a_night_in_which_everything_was_ok(pgq_run: Command, client: pgq.Pooled
     assert all(row["cure"] for row in found.values())
 
 
-def test_a_queue_that_nobody_consumes_is_found(
+def test_a_queue_without_consumers_is_found(
     examine: Examine, client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     client.create_queue("orders")
@@ -194,7 +194,7 @@ def test_leases_that_end_are_found(
     assert examine("leases") == []
 
 
-def test_leases_that_nobody_takes_back_are_found(
+def test_expired_leases_are_found(
     examine: Examine, client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     client.create_queue("orders")
@@ -256,13 +256,13 @@ def test_a_server_without_autovacuum_is_found(pgq_run: Command) -> None:
     with embedded_server(autovacuum=False, track_counts=False) as server:
         with psycopg.connect(server.dsn(), autocommit=True) as conn:
             conn.execute("create extension pgq")
-        said = pgq_run("doctor", "--only", "autovacuum", "--json", "--dsn", server.dsn())
-        assert [row["finding"].split()[:2] for row in said.rows] == [
+        result = pgq_run("doctor", "--only", "autovacuum", "--json", "--dsn", server.dsn())
+        assert [row["finding"].split()[:2] for row in result.rows] == [
             ["setting", "autovacuum"],
             ["setting", "track_counts"],
         ]
         with psycopg.connect(server.dsn(), autocommit=True) as conn:
-            for row in said.rows:
+            for row in result.rows:
                 for statement in row["cure"].split("; "):
                     conn.execute(statement)
         for _ in range(100):
@@ -330,7 +330,7 @@ def test_a_role_with_half_of_the_rights_is_found(
     assert examine("grants") == []
 
 
-def test_a_role_that_lacks_everything_is_told_so_itself(
+def test_a_role_without_rights_is_informed(
     examine: Examine, dsn: str, role: str, db: psycopg.Connection
 ) -> None:
     (unknown,) = examine("leases", "--dsn", make_conninfo(dsn, user=role, password="cli"))

@@ -105,11 +105,11 @@ def test_limits_are_set_listed_and_removed(pgq_run: Command) -> None:
         pgq_run("alter", "calls", "--max-leased", 0, "--rate", "", "--burst", 0, "--no-fair").code
         == 0
     )
-    said = pgq_run("limits")
-    assert (said.out, said.err) == ("", "no limits\n")
+    result = pgq_run("limits")
+    assert (result.out, result.err) == ("", "no limits\n")
 
 
-def test_alter_refuses_what_makes_no_sense(pgq_run: Command, orders: pgq.PooledClient) -> None:
+def test_alter_refuses_invalid_values(pgq_run: Command, orders: pgq.PooledClient) -> None:
     assert pgq_run("alter", "orders").code == 2
     assert pgq_run("alter", "orders", "--max-leased", "-1").code == 2
     assert pgq_run("alter", "nowhere", "--lease", "1m").code == 1
@@ -162,7 +162,7 @@ def test_rights_are_granted_listed_and_revoked(
 # Leases and messages
 
 
-def test_leases_say_who_holds_what(pgq_run: Command, orders: pgq.PooledClient) -> None:
+def test_leases_list_holders_and_messages(pgq_run: Command, orders: pgq.PooledClient) -> None:
     assert pgq_run("leases").err == "no leases\n"
     orders.publish_batch("orders", [1, 2, 3])
     batch = orders.claim("orders", n=3)
@@ -204,8 +204,8 @@ def test_messages_are_cancelled_by_id_filter_and_key(
     assert pgq_run("cancel", "orders").code == 2
     assert pgq_run("cancel", "orders", json.dumps(TEST), "--dry-run").out == "3\n"
     assert states(db) == {"ready": 4, "delayed": 1}
-    said = pgq_run("cancel", "orders", "--id", first, "--id", third, "--json")
-    assert said.rows == [{"cancelled": 2}]
+    result = pgq_run("cancel", "orders", "--id", first, "--id", third, "--json")
+    assert result.rows == [{"cancelled": 2}]
     assert pgq_run("cancel", "orders", "--dedup-key", "k").out == "1\n"
     assert pgq_run("cancel", "orders", json.dumps(TEST)).out == "2\n"
     assert states(db) == {}
@@ -216,15 +216,15 @@ def test_a_queue_is_purged_but_never_by_oversight(
 ) -> None:
     fill(orders)
     orders.claim("orders")
-    said = pgq_run("purge", "orders")
-    assert said.code == 2
-    assert "--all" in said.err
+    result = pgq_run("purge", "orders")
+    assert result.code == 2
+    assert "--all" in result.err
     assert pgq_run("purge", "orders", "--dry-run").out == "3\n"
     assert states(db) == {"leased": 1, "ready": 2, "delayed": 1}
     assert pgq_run("purge", "orders", '{"type": "paid"}').out == "1\n"
-    said = pgq_run("purge", "orders", "--all", "--json")
-    assert said.rows == [{"purged": 2}]
-    assert said.err == "notice: purge leaves 1 leased messages as they are\n"
+    result = pgq_run("purge", "orders", "--all", "--json")
+    assert result.rows == [{"purged": 2}]
+    assert result.err == "notice: purge leaves 1 leased messages as they are\n"
     assert states(db) == {"leased": 1}
 
 
@@ -265,8 +265,10 @@ def test_messages_are_rescheduled(
 def test_schedules_are_made_changed_paused_and_ended(pgq_run: Command) -> None:
     for queue in ("reports", "health"):
         assert pgq_run("create", queue).code == 0
-    said = pgq_run("schedule", "nightly", "reports", '{"day": 1}', "--cron", "0 3 * * *", "--json")
-    next_at = datetime.fromisoformat(said.rows[0]["next_at"])
+    result = pgq_run(
+        "schedule", "nightly", "reports", '{"day": 1}', "--cron", "0 3 * * *", "--json"
+    )
+    next_at = datetime.fromisoformat(result.rows[0]["next_at"])
     assert next_at.astimezone(UTC).hour == 3
     more = (
         "--every",
@@ -314,10 +316,10 @@ def test_findings_are_listed_with_their_cures(pgq_run: Command, orders: pgq.Pool
     orders.publish("orders", 1)
     orders.pause("orders")
     assert "paused" in of()
-    said = pgq_run("findings", "orders")
-    assert said.code == 3
-    assert "cure: select pgq.resume('orders')" in said.out
-    assert "\x1b" not in said.out
+    result = pgq_run("findings", "orders")
+    assert result.code == 3
+    assert "cure: select pgq.resume('orders')" in result.out
+    assert "\x1b" not in result.out
     assert of("--severity", "critical") == []
-    said = pgq_run("findings", "elsewhere")
-    assert (said.code, said.out, said.err) == (0, "", "nothing is found\n")
+    result = pgq_run("findings", "elsewhere")
+    assert (result.code, result.out, result.err) == (0, "", "nothing is found\n")

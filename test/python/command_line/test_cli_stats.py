@@ -103,15 +103,24 @@ def test_lists_fit_into_80_columns(
     orders.publish_batch("orders", [{"text": "word " * 7}] * 2, headers={"tenant": "t"})
     orders.claim("orders")
     for command in (
-        *(["queues"], ["limits"], ["subscriptions"], ["schedules"], ["leases"], ["stats"]),
-        *(["peek", "orders"], ["history", id], ["dlq", "list"], ["dlq", "list", "--by-cause"]),
-        *(["peek", "orders", "--state", "leased"], ["dlq", "show", id]),
+        ["queues"],
+        ["limits"],
+        ["subscriptions"],
+        ["schedules"],
+        ["leases"],
+        ["stats"],
+        ["peek", "orders"],
+        ["peek", "orders", "--state", "leased"],
+        ["history", id],
+        ["dlq", "list"],
+        ["dlq", "list", "--by-cause"],
+        ["dlq", "show", id],
     ):
-        said = pgq_run(*command)
-        assert said.code == 0, said.err
-        lines = said.out.splitlines()
+        result = pgq_run(*command)
+        assert result.code == 0, result.err
+        lines = result.out.splitlines()
         assert lines
-        assert max(map(len, lines)) <= 80, said.out
+        assert max(map(len, lines)) <= 80, result.out
 
 
 def test_a_table_that_cannot_fit_has_a_line_for_each_cell(
@@ -138,9 +147,9 @@ def test_without_rich_a_terminal_gets_plain_text(
     orders.publish("orders", 1)
     orders.pause("orders")
     for command in (["stats"], ["queues"], ["findings", "orders"], ["peek", "orders"]):
-        said = pgq_run(*command).out
-        assert "orders" in said
-        assert "\x1b" not in said
+        result = pgq_run(*command).out
+        assert "orders" in result
+        assert "\x1b" not in result
     Progress(10, "messages").at(5, 5)
     with pytest.raises(Failure, match="rich is missing") as missing:
         Progress(10, "messages", shown=True)
@@ -155,7 +164,7 @@ def test_numbers_and_ages_are_short() -> None:
     assert {age: stats._age(timedelta(seconds=age)) for age in ages} == ages
 
 
-def test_arrows_say_what_rises_and_falls() -> None:
+def test_arrows_show_rising_and_falling_counts() -> None:
     was = WIDE | {"ready": 10, "leased": 5, "dead": 0, "estimated": None}
     now = was | {"ready": 12, "leased": 4}
     shown = stats._readable(now, was)
@@ -178,14 +187,14 @@ def test_watched_stats_are_a_live_view_on_a_terminal(
     monkeypatch.setenv("NO_COLOR", "1")
     for number in range(9):
         orders.create_queue(f"other{number}")
-    said = pgq_run("stats", "--watch")
-    assert said.code == 0
-    before, *views = said.out.split("\x1b[H")
+    result = pgq_run("stats", "--watch")
+    assert result.code == 0
+    before, *views = result.out.split("\x1b[H")
     assert "\x1b[?1049h" in before  # a screen of its own, which is left in the end
     assert views[-1].count("\x1b[?1049l") == 1
-    assert "\x1b[2J" not in said.out
-    assert "\x1b[K" not in said.out
-    assert re.findall(r"^orders +(\S+)", said.out, re.MULTILINE) == ["0", "1↑", "2↑"]
+    assert "\x1b[2J" not in result.out
+    assert "\x1b[K" not in result.out
+    assert re.findall(r"^orders +(\S+)", result.out, re.MULTILINE) == ["0", "1↑", "2↑"]
     for view in views[-3:]:
         lines = view.partition("\x1b")[0].splitlines()
         assert {len(line) for line in lines} == {80}
@@ -207,18 +216,18 @@ def test_a_real_terminal_is_left_as_it_was(dsn: str, orders: pgq.PooledClient) -
         stderr=theirs,
     ) as process:
         os.close(theirs)
-        said = b""
-        while b"paused" not in said:
-            said += os.read(ours, 4096)
+        result = b""
+        while b"paused" not in result:
+            result += os.read(ours, 4096)
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(OSError):  # the other side is closed
             while more := os.read(ours, 4096):
-                said += more
+                result += more
         os.close(ours)
         assert process.wait(60) == 0
-    assert b"\x1b[33mpaused" in said
-    assert said.count(b"\x1b[?1049h") == said.count(b"\x1b[?1049l") == 1
-    assert b"\x1b[?25h" in said  # the cursor is back
+    assert b"\x1b[33mpaused" in result
+    assert result.count(b"\x1b[?1049h") == result.count(b"\x1b[?1049l") == 1
+    assert b"\x1b[?25h" in result  # the cursor is back
 
 
 def test_colours_are_for_terminals_only(
@@ -322,16 +331,16 @@ def test_dead_letters_are_replayed_and_discarded_by_cause(
 def test_a_command_that_may_be_meant_is_named(
     pgq_run: Command, typed: list[str], meant: str
 ) -> None:
-    said = pgq_run(*typed)
-    assert said.code == 2
-    assert said.err.startswith(f"pgq: no such command: pgq {' '.join(typed)}\n")
-    assert meant in said.err.split("Did you mean ")[1]
+    result = pgq_run(*typed)
+    assert result.code == 2
+    assert result.err.startswith(f"pgq: no such command: pgq {' '.join(typed)}\n")
+    assert meant in result.err.split("Did you mean ")[1]
 
 
 def test_nothing_is_guessed_for_nonsense(pgq_run: Command) -> None:
-    said = pgq_run("xyzzy")
-    assert said.code == 2
-    assert said.err.endswith("All commands: pgq --help\n")
+    result = pgq_run("xyzzy")
+    assert result.code == 2
+    assert result.err.endswith("All commands: pgq --help\n")
 
 
 @pytest.mark.parametrize(
@@ -346,7 +355,7 @@ def test_nothing_is_guessed_for_nonsense(pgq_run: Command) -> None:
 def test_an_option_that_may_be_meant_is_named(
     pgq_run: Command, typed: list[str], hint: str
 ) -> None:
-    said = pgq_run(*typed)
-    assert said.code == 2
-    assert said.err.startswith("pgq: no such option: pgq ")
-    assert said.err.endswith(f"{hint}\n")
+    result = pgq_run(*typed)
+    assert result.code == 2
+    assert result.err.startswith("pgq: no such option: pgq ")
+    assert result.err.endswith(f"{hint}\n")

@@ -71,7 +71,7 @@ def states(db: psycopg.Connection) -> list[tuple[Any, ...]]:
 # Loops
 
 
-def test_a_loop_acknowledges_what_it_has_passed(
+def test_a_loop_acknowledges_the_messages_before_the_current_one(
     orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     orders.publish_batch("orders", list(range(250)))
@@ -80,7 +80,7 @@ def test_a_loop_acknowledges_what_it_has_passed(
     assert states(db) == []
 
 
-def test_a_loop_that_is_left_gives_back_what_it_has_not_done(
+def test_a_loop_that_is_left_releases_the_remaining_messages(
     orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     orders.publish_batch("orders", [1, 2, 3])
@@ -164,7 +164,7 @@ def test_both_stages_of_a_filter_count(orders: pgq.PooledClient, db: psycopg.Con
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_a_consumer_handles_what_is_there_and_what_comes(
+def test_a_consumer_handles_the_backlog_and_new_messages(
     orders: pgq.PooledClient, db: psycopg.Connection, concurrency: int
 ) -> None:
     orders.publish_batch("orders", list(range(100)))
@@ -253,7 +253,7 @@ def test_a_lease_is_renewed_while_a_handler_runs(
     assert events == [("ack",)]
 
 
-def test_a_lease_that_is_lost_is_said_and_harms_nothing(
+def test_a_stale_lease_is_logged_and_changes_nothing(
     orders: pgq.PooledClient, db: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     orders.publish("orders", 1)
@@ -335,7 +335,7 @@ def test_a_batch_that_is_done_costs_one_call(
 
 
 @each_way
-def test_a_consumer_that_waits_has_acknowledged_what_it_has_done(
+def test_a_waiting_consumer_has_acknowledged_its_work(
     orders: pgq.PooledClient, db: psycopg.Connection, wire: Wire, way: str
 ) -> None:
     orders.publish_batch("orders", [1, 2, 3])
@@ -395,7 +395,7 @@ def test_a_claim_that_is_cut_off_loses_no_message_and_no_ack(
 
 
 @each_way
-def test_a_lease_that_is_lost_before_the_next_claim_is_said_once(
+def test_a_lease_that_ends_before_the_next_claim_is_logged_once(
     orders: pgq.PooledClient,
     db: psycopg.Connection,
     caplog: pytest.LogCaptureFixture,
@@ -405,8 +405,8 @@ def test_a_lease_that_is_lost_before_the_next_claim_is_said_once(
     seen = Handler(lambda message: len(seen.seen) == 3 and orders.release(message.lease_id))
     drain(way, orders, seen, batch_size=2)
     assert sorted(seen.seen) == [0, 1, 2, 2, 3, 3, 4, 5]
-    said = [getattr(record, "event", None) for record in caplog.records]
-    assert said.count("messages_redelivered") == 1
+    events = [getattr(record, "event", None) for record in caplog.records]
+    assert events.count("messages_redelivered") == 1
     assert states(db) == []
 
 
@@ -466,7 +466,7 @@ def test_many_consumers_share_a_queue(orders: pgq.PooledClient, dsn: str) -> Non
     ],
     ids=["fast", "slow", "slow and side by side", "told"],
 )
-def test_a_consumer_finds_out_how_much_to_claim_at_once(
+def test_the_batch_size_adapts_to_the_handler(
     orders: pgq.PooledClient,
     monkeypatch: pytest.MonkeyPatch,
     soon: float,
@@ -528,7 +528,7 @@ def falling_asleep(consumer: pgq.Consumer) -> threading.Event:
 
 @pytest.mark.unpooled("LISTEN needs a session")
 @pytest.mark.parametrize("document", [None, {"type": "paid"}])
-def test_an_idle_consumer_asks_nothing_and_is_woken_at_once(
+def test_an_idle_consumer_sends_nothing_and_is_woken(
     orders: pgq.PooledClient, db: psycopg.Connection, document: dict[str, Any] | None
 ) -> None:
     took: list[float] = []
@@ -802,7 +802,7 @@ print("bye", flush=True)
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_a_process_that_is_told_to_end_loses_nothing(
+def test_a_process_that_gets_sigterm_loses_nothing(
     orders: pgq.PooledClient, db: psycopg.Connection, dsn: str, concurrency: int
 ) -> None:
     orders.publish_batch("orders", list(range(10)))
@@ -863,9 +863,7 @@ def test_one_consumer_of_a_process_does_the_upkeep(
 # Draining
 
 
-def test_draining_does_not_end_while_somebody_holds_the_rows(
-    orders: pgq.PooledClient, dsn: str
-) -> None:
+def test_draining_does_not_end_while_rows_are_locked(orders: pgq.PooledClient, dsn: str) -> None:
     orders.publish_batch("orders", list(range(10)))
     with psycopg.connect(dsn) as other:
         other.execute("select from pgq.ready for update")

@@ -237,7 +237,7 @@ async def test_a_task_that_hangs_is_cancelled(
     assert "1 s" in error
 
 
-def test_a_handler_has_a_limit_unless_told_otherwise() -> None:
+def test_a_handler_has_a_time_limit_by_default() -> None:
     assert pgq.ConsumerConfig().handler_timeout == timedelta(minutes=30)
     assert pgq.ConsumerConfig(handler_timeout=None).handler_timeout is None
     assert pgq.ConsumerConfig.of(None, handler_timeout=None).handler_timeout is None
@@ -275,7 +275,7 @@ def test_a_consumer_that_cannot_begin_says_so_where_it_is_started(
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_a_consumer_whose_queue_goes_away_says_so_at_once(
+def test_a_consumer_whose_queue_is_dropped_reports_it(
     client: pgq.PooledClient, caplog: pytest.LogCaptureFixture, concurrency: int
 ) -> None:
     client.create_queue("orders")
@@ -353,7 +353,7 @@ def test_a_warning_of_the_server_is_a_warning(
     assert (told["levelname"], told["text"]) == ("WARNING", "slow (Hurry.)")
 
 
-def test_a_failed_delivery_tells_what_becomes_of_the_message(
+def test_a_failed_delivery_logs_the_outcome_of_the_message(
     client: pgq.PooledClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.create_queue("orders", max_attempts=3, backoff=timedelta(milliseconds=8))
@@ -415,7 +415,7 @@ def test_a_dead_letter_names_the_handler_and_its_process(
     assert "broken" in found[0]["traceback"]
 
 
-def test_a_long_backoff_is_told_too(
+def test_a_long_backoff_is_logged(
     client: pgq.PooledClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.create_queue("orders", max_attempts=100, backoff="1d", max_backoff="1d")

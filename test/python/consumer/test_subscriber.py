@@ -54,7 +54,7 @@ def test_subscribing_says_whether_it_was_new(client: pgq.PooledClient) -> None:
         assert manager.subscribers == []
 
 
-def test_subscribers_hear_what_they_asked_for_once_whoever_wrote_it(
+def test_subscribers_get_each_matching_message_once_from_any_publisher(
     client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     all_orders, new_ones, rich = Ear("all"), Ear("new"), Ear("rich")
@@ -76,7 +76,7 @@ def test_subscribers_hear_what_they_asked_for_once_whoever_wrote_it(
     assert sorted(heard["amount"] for heard in rich.heard) == [200, 300]
 
 
-def test_of_what_is_gone_before_it_is_fetched_nobody_hears(
+def test_a_message_that_ends_before_it_is_claimed_calls_no_subscriber(
     client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     ear = Ear("ear")
@@ -137,7 +137,9 @@ def test_all_subscribers_share_one_listening_connection(
     assert db.execute("select count(*) from pgq.queue").fetchone() == (0,)
 
 
-def test_what_is_published_while_nobody_listens_is_told_later(client: pgq.PooledClient) -> None:
+def test_messages_published_without_a_listener_are_delivered_later(
+    client: pgq.PooledClient,
+) -> None:
     ear = Ear("ear")
     with SubscriptionManager(client) as manager:
         manager.subscribe("news", ear)
@@ -207,7 +209,7 @@ def queues(db: psycopg.Connection) -> list[Any]:
     return [name for (name,) in db.execute("select name from pgq.queue order by name")]
 
 
-def test_two_objects_with_one_id_are_each_told_of_their_own_patterns(
+def test_two_objects_with_one_id_each_get_their_own_patterns(
     client: pgq.PooledClient,
 ) -> None:
     first, second, rich = Ear("ear"), Ear("ear"), Ear("ear")
@@ -258,7 +260,7 @@ def test_a_changed_filter_is_followed(
     assert told.count("subscription_changed") == 2
 
 
-def test_a_filter_that_only_the_database_knows_is_a_filter(client: pgq.PooledClient) -> None:
+def test_a_filter_that_only_the_database_can_evaluate_works(client: pgq.PooledClient) -> None:
     ear = Ear("ear")
     with SubscriptionManager(client) as manager:
         assert manager.subscribe("news", ear, pgq.F.kind.regex(r"\mart\M"))
@@ -363,10 +365,10 @@ def test_the_queue_of_a_killed_process_is_dropped(
     assert db.execute("select count(*) from pgq.ready").fetchone() == (0,)
 
 
-# What is said
+# Logs
 
 
-def test_the_log_tells_when_subscriptions_begin_and_end(
+def test_the_begin_and_end_of_subscriptions_are_logged(
     client: pgq.PooledClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO", "pgq"), SubscriptionManager(client) as manager:
@@ -398,7 +400,7 @@ def test_an_archive_delivers_to_no_subscriber(
     assert subscriptions(db) == []
 
 
-def test_a_subscriber_whose_queue_is_gone_is_told_of(
+def test_a_subscriber_whose_queue_is_dropped_is_reported(
     client: pgq.PooledClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = ConsumerConfig(notifications=False, poll_interval=timedelta(milliseconds=20))

@@ -221,7 +221,7 @@ def test_any_insert_wakes_a_consumer(dsn: str, connect: Connect) -> None:
     ]
 
 
-def test_what_consumers_do_wakes_nobody(connect: Connect) -> None:
+def test_claims_and_acks_wake_no_consumer(connect: Connect) -> None:
     db = connect()
     db.execute("select pgq.create_queue('q')")
     sleeper = Consumer(connect(), "q", "sleeper")

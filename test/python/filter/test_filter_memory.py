@@ -87,7 +87,7 @@ def test_a_backlog_without_a_match_is_tested_and_then_left_alone(
     assert count_tests(db) <= 4000
 
 
-def test_only_what_is_new_is_tested(db: psycopg.Connection, queue: str) -> None:
+def test_only_new_messages_are_tested(db: psycopg.Connection, queue: str) -> None:
     look_in_vain(db)
     before = count_tests(db)
     backlog(db, 7)
@@ -163,7 +163,7 @@ def test_a_match_that_is_replayed_is_found(db: psycopg.Connection, queue: str) -
     assert take(db, RARE) == ["again"]
 
 
-def test_a_match_in_what_a_claim_left_of_a_set_is_found(db: psycopg.Connection, queue: str) -> None:
+def test_a_match_in_the_rest_of_a_set_is_found(db: psycopg.Connection, queue: str) -> None:
     look_in_vain(db, {"msg": {"attempt": 2}})
     *_, lease = claim(db, None, 100)
     db.execute("select pgq.nack(%s, delay => '0')", [lease])

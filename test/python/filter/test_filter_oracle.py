@@ -475,7 +475,7 @@ def test_matches_agrees_with_the_oracle(
 
 @compared
 @given(case=cases())
-def test_the_complement_matches_just_what_the_filter_does_not(
+def test_the_complement_matches_exactly_the_other_messages(
     db: psycopg.Connection[Any], case: tuple[Any, list[Message]]
 ) -> None:
     document, [message, *_] = case
@@ -866,7 +866,7 @@ POLICIES: list[tuple[Any, Any, bool]] = [
 ]
 
 
-def test_a_policy_means_what_it_means_at_aws(db: psycopg.Connection[Any]) -> None:
+def test_a_policy_has_the_meaning_of_aws(db: psycopg.Connection[Any]) -> None:
     for policy, payload, expected in POLICIES:
         document = {"payload": policy}
         message = Message(payload=payload)

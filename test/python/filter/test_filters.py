@@ -85,7 +85,7 @@ def test_no_filter_and_an_empty_one_are_documents_too() -> None:
     assert document({}) == {}
 
 
-def test_a_filter_finds_what_it_says(filter_client: pgq.PooledClient) -> None:
+def test_a_filter_finds_the_matching_messages(filter_client: pgq.PooledClient) -> None:
     rule = (F.type == "paid") & (F.payload.amount > 100) & ~F.test.exists()
     assert filter_client.matches(rule, {"type": "paid"}, {"amount": 101})
     assert not filter_client.matches(rule, {"type": "paid"}, {"amount": 100})

@@ -329,18 +329,16 @@ def raw(answer: psycopg.Cursor) -> str:
 def answered(
     db: psycopg.Connection, statement: sql.Composed, values: list[str | None]
 ) -> tuple[str, str]:
-    """Run a statement; return its code and everything that it has said."""
+    """Run a statement; return its SQLSTATE and all its output."""
     try:
         return "00000", raw(db.execute(statement, values))
     except psycopg.Error as error:
         diag = error.diag
-        said = f"{error} {diag.message_detail} {diag.message_hint} {diag.context}"
-        return error.sqlstate or "XX", said
+        text = f"{error} {diag.message_detail} {diag.message_hint} {diag.context}"
+        return error.sqlstate or "XX", text
 
 
-def test_no_argument_shows_a_role_what_belongs_to_others(
-    db: psycopg.Connection, connect: Connect
-) -> None:
+def test_no_argument_reveals_data_of_other_roles(db: psycopg.Connection, connect: Connect) -> None:
     role = f"pgq_fuzz_{uuid.uuid4().hex}"
     db.execute(f"create role {role} login password 'fuzz'".encode())
     guest = connect(user=role, password="fuzz")
@@ -363,10 +361,10 @@ def test_no_argument_shows_a_role_what_belongs_to_others(
                 statement, values = fuzzer.insert()
             else:
                 statement, values = fuzzer.call(fuzzer.chance.choice(known))
-            code, said = answered(guest, statement, values)
+            code, text = answered(guest, statement, values)
             seen.add(code)
-            assert not code.startswith("XX"), said
-            assert SECRET not in said + "".join(heard), f"{statement.as_string()} {values}: {said}"
+            assert not code.startswith("XX"), text
+            assert SECRET not in text + "".join(heard), f"{statement.as_string()} {values}: {text}"
         for view in db.execute("select viewname from pg_views where schemaname = 'pgq'").fetchall():
             try:
                 rows = guest.execute(sql.SQL("select * from pgq.{}").format(sql.Identifier(*view)))

@@ -31,7 +31,7 @@ def proxy_dsn() -> Iterator[tuple[Proxy, str]]:
 
 
 @pytest.mark.parametrize("percent", [1, 10])
-def test_a_filter_of_the_database_saves_what_does_not_match(
+def test_a_filter_of_the_database_sends_only_matches(
     proxy_dsn: tuple[Proxy, str], percent: int
 ) -> None:
     proxy, dsn = proxy_dsn

@@ -81,20 +81,20 @@ class Consuming(Driver):
         until: float,
     ) -> None:
         """Judge a claim that found these messages, after it had ended others."""
-        said: dict[int, Place | None] = dict.fromkeys(ended)
+        changes: dict[int, Place | None] = dict.fromkeys(ended)
         facts = self.known(session)
         assert len(rows) <= n
         assert len({row[0] for row in rows}) <= 1
         for lease, message_id, priority, attempt, header in rows:
             fact, was = facts[message_id], before[message_id]
-            assert message_id not in said, "twice in one claim"
+            assert message_id not in changes, "twice in one claim"
             assert (priority, header) == (fact.priority, fact.headers)
             assert matches(document, header), "does not match the filter"
             assert not self.promises.expired(fact), "delivered after its time"
             ready = [p for p in self.promises.fate(was, fact) if p and p.state == "ready"]
             assert ready, f"message {message_id} was {was}: not to be had"
             assert attempt in {place.attempt + 1 for place in ready}
-            said[message_id] = Place("leased", attempt, until, lease)
+            changes[message_id] = Place("leased", attempt, until, lease)
             if lease not in self.leases:
                 self.leases.append(lease)
         # Whose turn came during the claim, because the head of its group had expired, comes late.
@@ -115,7 +115,7 @@ class Consuming(Driver):
         assert [row[2] for row in ordered] == sorted((row[2] for row in ordered), reverse=True)
         if self.paused and not session.repeatable:
             assert not rows, "delivered while paused"
-        after = self.done(session, before, said)
+        after = self.done(session, before, changes)
         alone = not any(other.open for other in self.sessions if other is not session)
         # A set of suspects is delivered alone, however many messages were wanted.
         suspects = any(row[3] > 1 for row in rows) or self.suspects(session.conn)
@@ -225,28 +225,28 @@ class Consuming(Driver):
         if ended is None:
             return
         before, ids = ended
-        said = self.retreated(session, before, ids)
-        for message_id in set(ids) - said.keys():
+        changes = self.retreated(session, before, ids)
+        for message_id in set(ids) - changes.keys():
             attempt = before[message_id].attempt - release
             if not release and attempt >= MAX_ATTEMPTS:
-                said[message_id] = Place("dead", attempt)
+                changes[message_id] = Place("dead", attempt)
             elif delay == 0:
-                said[message_id] = Place("ready", attempt)
+                changes[message_id] = Place("ready", attempt)
             else:
                 due = None if delay is None else self.now() + delay
-                said[message_id] = Place("scheduled", attempt, due)
-        self.done(session, before, said)
+                changes[message_id] = Place("scheduled", attempt, due)
+        self.done(session, before, changes)
 
     def bury(self, session: Session, choice: Choice) -> None:
         if ended := self.finish_some(
             session, choice, "select pgq.bury({lease}, %s, 'no good')", []
         ):
-            said: dict[int, Place | None] = {}
+            changes: dict[int, Place | None] = {}
             if "dead" in self.promises.heads:  # before its turn none can block its group
-                said = self.retreated(session, *ended)
-            for m in set(ended[1]) - said.keys():
-                said[m] = Place("dead", ended[0][m].attempt)
-            self.done(session, ended[0], said)
+                changes = self.retreated(session, *ended)
+            for m in set(ended[1]) - changes.keys():
+                changes[m] = Place("dead", ended[0][m].attempt)
+            self.done(session, ended[0], changes)
 
     def retreated(self, session: Session, before: View, ids: list[int]) -> dict[int, Place | None]:
         """Who waits in line again because these have failed, perhaps until another time."""

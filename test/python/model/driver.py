@@ -18,12 +18,12 @@ from model.promises import (
     LEASE,
     MAX_ATTEMPTS,
     Aside,
+    Changes,
     Facts,
     Known,
     Names,
     Place,
     Promises,
-    Said,
     View,
     apply,
     members,
@@ -240,13 +240,13 @@ class Driver(RuleBasedStateMachine):
         """Whether somebody else is emptying the staging table."""
         return any(other.emptied for other in self.sessions if other is not session)
 
-    def put_aside(self, session: Session, before: Aside, said: Aside) -> None:
+    def put_aside(self, session: Session, before: Aside, changes: Aside) -> None:
         """Judge what an operation has done aside of the messages."""
-        assert self.look_aside(session.conn) == apply(before, said)
+        assert self.look_aside(session.conn) == apply(before, changes)
         if session.open:
-            session.aside |= said
+            session.aside |= changes
         else:
-            self.aside = apply(self.aside, said)
+            self.aside = apply(self.aside, changes)
 
     def seen_aside(self, session: Session) -> Aside:
         """What a session sees: what is committed, and what it has done."""
@@ -266,11 +266,11 @@ class Driver(RuleBasedStateMachine):
     def known(self, session: Session | None) -> Known:
         return self.facts | (session.facts if session else {})
 
-    def judge(self, session: Session, before: View, after: View, said: Said) -> None:
+    def judge(self, session: Session, before: View, after: View, changes: Changes) -> None:
         facts = self.known(session)
-        self.promises.judge(before, after, said, facts)
+        self.promises.judge(before, after, changes, facts)
         if not session.repeatable:  # else it may look at a past that others have changed
-            self.promises.judge_lines(before, after, said, facts)
+            self.promises.judge_lines(before, after, changes, facts)
             self.sound_groups(session.conn, after, facts)
 
     def sound_groups(self, conn: psycopg.Connection, view: View, facts: Known) -> None:
@@ -300,10 +300,10 @@ class Driver(RuleBasedStateMachine):
                 assert self.view(self.observer) == self.committed
             raise Refused(error.sqlstate) from None
 
-    def done(self, session: Session, before: View, said: dict[int, Place | None]) -> View:
+    def done(self, session: Session, before: View, changes: dict[int, Place | None]) -> View:
         """Judge what an operation has done, for its own session and for everybody."""
         after = self.view(session.conn)
-        self.judge(session, before, after, said)
+        self.judge(session, before, after, changes)
         if session.open:
             for message_id in before.keys() | after.keys():
                 if before.get(message_id) != after.get(message_id):
@@ -329,7 +329,7 @@ class Driver(RuleBasedStateMachine):
         rest = {m: p for m, p in before.items() if m not in ids}
         busy = set(members(rest, facts, *self.promises.heads))
         after = self.view(session.conn) if session.repeatable or self.stalled else {}
-        said: dict[int, Place | None] = {}
+        changes: dict[int, Place | None] = {}
         for message_id in sorted(ids):
             group = facts[message_id].group
             waits = group in busy
@@ -337,8 +337,8 @@ class Driver(RuleBasedStateMachine):
                 busy.add(group)
                 if session.repeatable or group in self.stalled:  # then it may be or not
                     waits = message_id in after and after[message_id].state == "waiting"
-            said[message_id] = Place("waiting", 0) if waits else place
-        return said
+            changes[message_id] = Place("waiting", 0) if waits else place
+        return changes
 
     def idle(self) -> Session | None:
         return next((session for session in self.sessions if not session.open), None)

@@ -97,23 +97,23 @@ class Operating(Driver):
     ) -> None:
         facts, due = self.known(session), self.now() + delay
         after = self.view(session.conn)
-        said: dict[int, Place | None] = {}
+        changes: dict[int, Place | None] = {}
         for m in wanted:
             was = before[m]
             if was.state == "waiting":
                 session.facts[m] = replace(facts[m], due=due if delay else None)
-                said[m] = was
+                changes[m] = was
                 continue
             place = Place("scheduled", was.attempt, due) if delay else Place("ready", was.attempt)
             if after.get(m) == place:
                 session.facts[m] = replace(
                     facts[m], due=due if delay else None, fresh=False, untouched=False
                 )
-                said[m] = place
+                changes[m] = place
         alone = not any(other.open for other in self.sessions if other is not session)
-        assert rows == [(len(said),)] or not alone
-        assert not alone or len(said) == len(wanted), "not all were found"
-        self.done(session, before, said)
+        assert rows == [(len(changes),)] or not alone
+        assert not alone or len(changes) == len(wanted), "not all were found"
+        self.done(session, before, changes)
 
     def move(
         self,
@@ -157,13 +157,13 @@ class Operating(Driver):
         if away:
             self.done(session, before, dict.fromkeys(moved))
             return
-        said: dict[int, Place | None] = {}
+        changes: dict[int, Place | None] = {}
         for m in sorted(moved):
             due = session.facts[m].due
             place = Place("ready", 0) if due is None else Place("scheduled", 0, due)
-            said |= self.lined_up(session, before | said_places(said), [m], place)
-        self.done(session, before, said)
+            changes |= self.lined_up(session, before | places_after(changes), [m], place)
+        self.done(session, before, changes)
 
 
-def said_places(said: dict[int, Place | None]) -> View:
-    return {m: place for m, place in said.items() if place is not None}
+def places_after(changes: dict[int, Place | None]) -> View:
+    return {m: place for m, place in changes.items() if place is not None}

@@ -49,7 +49,7 @@ class Facts:
 View = dict[int, Place]
 Known = dict[int, Facts]
 # What an operation was told to do with messages; None: they are done.
-Said = dict[int, Place | None]
+Changes = dict[int, Place | None]
 # Which lease has which name; one that is over may be in it.
 Names = dict[int, Hashable]
 # What is no message yet, or says how far somebody is; None: it is gone.
@@ -96,20 +96,20 @@ def reading_order(view: View, facts: Known, lease: int | None) -> list[int]:
     return sorted(found, key=lambda m: (-facts[m].priority, found[m].attempt == 1, m))
 
 
-def kept(before: View, lease: int, until: float) -> Said:
-    """What becomes of the messages of a lease that is to last until then: it never ends sooner."""
+def kept(before: View, lease: int, until: float) -> Changes:
+    """Return the messages of a lease after an extension, which never shortens the lease."""
     return {
         m: Place("leased", p.attempt, max(until, p.until or 0), lease)
         for m, p in held(before, lease).items()
     }
 
 
-def apply(aside: Aside, said: Aside) -> Aside:
-    return {key: value for key, value in (aside | said).items() if value is not None}
+def apply(aside: Aside, changes: Aside) -> Aside:
+    return {key: value for key, value in (aside | changes).items() if value is not None}
 
 
 def staged(aside: Aside, tokens: list[str]) -> Aside:
-    """What is staged under these tokens: token after token, each in its order."""
+    """Return what is staged under these tokens, in the order of the tokens."""
     found = [key for key in aside if key[0] == "staged" and key[1] in tokens]
     return {key: aside[key] for key in sorted(found, key=lambda k: (tokens.index(k[1]), k[2]))}
 
@@ -154,12 +154,12 @@ class Promises:
     def expired(self, facts: Facts) -> bool:
         return facts.expires is not None and facts.expires <= self.now and not facts.revived
 
-    def judge(self, before: View, after: View, said: Said, facts: Known) -> None:
-        """Every difference was said, or is a message's own fate."""
-        for message_id in before.keys() | after.keys() | said.keys():
+    def judge(self, before: View, after: View, changes: Changes, facts: Known) -> None:
+        """Check that every difference is an expected change, or an event that may always happen."""
+        for message_id in before.keys() | after.keys() | changes.keys():
             was, now_is = before.get(message_id), after.get(message_id)
-            if message_id in said:
-                expected: list[Place | None] = [said[message_id]]
+            if message_id in changes:
+                expected: list[Place | None] = [changes[message_id]]
             elif was is None:
                 raise AssertionError(f"message {message_id} came from nowhere: {now_is}")
             else:
@@ -167,16 +167,16 @@ class Promises:
             assert any(same(now_is, place) for place in expected), (
                 f"message {message_id} was {was}, is {now_is}, may be {expected}"
             )
-            if message_id not in said and was and now_is and was.state == "leased":
+            if message_id not in changes and was and now_is and was.state == "leased":
                 alone = len(held(before, was.lease)) == 1
                 expired = self.expired(facts[message_id])
                 assert now_is.state != "dead" or alone or expired, "dead for another's timeout"
                 last = was.attempt >= MAX_ATTEMPTS
                 assert now_is.state != "ready" or not (alone and last), "outlived its attempts"
 
-    def judge_lines(self, before: View, after: View, said: Said, facts: Known) -> None:
-        """Who left the line of a group, and was not taken out of it, were the first in it."""
-        taken = {m for m, place in said.items() if place is None}
+    def judge_lines(self, before: View, after: View, changes: Changes, facts: Known) -> None:
+        """Check that messages leave a group backlog in order, unless they were taken out of it."""
+        taken = {m for m, place in changes.items() if place is None}
         for group, waiting in members(before, facts, "waiting").items():
             line = [m for m in waiting if m not in taken]
             left = [m for m in line if after.get(m, Place("gone", 0)).state != "waiting"]
@@ -206,14 +206,14 @@ class Promises:
     ) -> tuple[Aside, Aside] | None:
         """What is published, and what it changes aside; None: it is refused."""
         found = staged(aside, tokens)
-        said: Aside = dict.fromkeys(found)
+        changes: Aside = dict.fromkeys(found)
         if epoch is not None:
             key = ("writer", epoch[0], 0)
             last = aside.get(key)
             if last is not None and last[0] >= epoch[1]:
-                return ({}, said) if last[0] == epoch[1] else None
-            said[key] = [epoch[1]]
-        return (found, said) if size in (None, len(found)) else None
+                return ({}, changes) if last[0] == epoch[1] else None
+            changes[key] = [epoch[1]]
+        return (found, changes) if size in (None, len(found)) else None
 
     def orphans(self, aside: Aside) -> set[tuple[str, str, int]]:
         """What was staged too long ago."""

@@ -137,12 +137,12 @@ class Publishing(Driver):
         except Refused:
             return
         assert self.subscribed, "published, and nobody receives it"
-        said: dict[int, Place | None] = {}
+        changes: dict[int, Place | None] = {}
         for (message_id,), header in zip(rows, batch, strict=True):
             if matches(self.wanted, header):
                 session.facts[message_id] = Facts(0, header, None)
-                said[message_id] = Place("ready", 0)
-        self.done(session, before, said)
+                changes[message_id] = Place("ready", 0)
+        self.done(session, before, changes)
 
     @rule(which=connections, key=st.sampled_from(["a", "b"]), delay=delays)
     def publish_once(self, which: int, key: str, delay: int | None) -> None:
@@ -161,7 +161,7 @@ class Publishing(Driver):
         due = self.now() + (delay or 0)
         found = self.waiting_for(session, before, key)
         if message_id not in facts:
-            said: dict[int, Place | None] = {
+            changes: dict[int, Place | None] = {
                 message_id: Place("scheduled", 0, due) if delay else Place("ready", 0)
             }
             session.facts[message_id] = Facts(
@@ -171,14 +171,14 @@ class Publishing(Driver):
                 after = self.view(session.conn)
                 gone = [m for m in found if m not in after]
                 assert len(gone) <= 1
-                said |= dict.fromkeys(gone)
+                changes |= dict.fromkeys(gone)
             if self.must_find(session, before, facts, key):
-                assert len(said) == 2, "the message with the key was to be replaced or postponed"
+                assert len(changes) == 2, "the message with the key was to be replaced or postponed"
         elif self.dedup == "postpone":
             assert message_id in found, "postponed, but it did not wait"
             due = max(due, before[message_id].until or 0)
             later = due > self.now()
-            said = {message_id: Place("scheduled", 0, due) if later else Place("ready", 0)}
+            changes = {message_id: Place("scheduled", 0, due) if later else Place("ready", 0)}
             if later:
                 session.facts[message_id] = replace(
                     facts[message_id], due=due, fresh=False, key=(key, due)
@@ -187,8 +187,8 @@ class Publishing(Driver):
                 session.facts[message_id] = replace(facts[message_id], key=(key, due))
         else:
             assert self.dedup == "keep", "dropped, but the queue replaces"
-            said = {}  # it was published before: nothing is delivered
-        self.done(session, before, said)
+            changes = {}  # it was published before: nothing is delivered
+        self.done(session, before, changes)
 
     def waiting_for(self, session: Session, before: View, key: str) -> list[int]:
         """The messages with a dedup key that may be replaced or postponed."""

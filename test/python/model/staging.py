@@ -41,7 +41,7 @@ class Staging(Publishing):
         before, aside = self.view(session.conn), self.seen_aside(session)
         (token,) = self.tokens_of([number])
         at = self.now() - age
-        said: Aside = {("staged", token, next(self.positions)): [h, group, at] for h in batch}
+        changes: Aside = {("staged", token, next(self.positions)): [h, group, at] for h in batch}
         try:
             self.perform(
                 session,
@@ -50,14 +50,14 @@ class Staging(Publishing):
                 " select %s, p, %s, h, '1', %s, pgq.now() - %s * interval '1 s'"
                 " from unnest(%s::int[], %s::jsonb[]) u (p, h) returning position",
                 [
-                    token, self.queue, group, age, [key[2] for key in said],
+                    token, self.queue, group, age, [key[2] for key in changes],
                     [json.dumps(header) for header in batch],
                 ],
             )  # fmt: skip
         except Refused:
             return
         self.done(session, before, {})
-        self.put_aside(session, aside, said)
+        self.put_aside(session, aside, changes)
 
     @rule(
         which=connections,
@@ -94,7 +94,7 @@ class Staging(Publishing):
                 assert expected is None, "what is staged was refused"
             return
         assert expected is not None, "published, and some is missing or of the past"
-        published, said = expected
+        published, changes = expected
         assert rows == [(len(published),)]
         ids = sorted(self.view(session.conn).keys() - before.keys())
         assert len(ids) == len(published), "what was staged is not what came"
@@ -105,7 +105,7 @@ class Staging(Publishing):
             )
         else:
             self.done(session, before, {})
-        self.put_aside(session, aside, said)
+        self.put_aside(session, aside, changes)
         self.note_emptied(session)
 
     def note_emptied(self, session: Session) -> None:

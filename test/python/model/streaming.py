@@ -50,10 +50,10 @@ class Streaming(Consuming):
         batch = stream[0] if stream is not None else 0
         assert rows == [(batch,)]
         token = named(before, self.names, (consumer, batch + 1))
-        said = {}
+        changes = {}
         if lease is not None and token is not None:
-            said = kept(before, token, self.now() + lease)
-        self.done(session, before, said)
+            changes = kept(before, token, self.now() + lease)
+        self.done(session, before, changes)
         until = self.now() + timeout
         self.put_aside(session, aside, {("stream", consumer, 0): [batch, owner, until]})
 
@@ -162,8 +162,8 @@ class Streaming(Consuming):
         ended = self.batches(before, consumer, finished + 1, finished + ahead)
         assert rows == [(len(ended),)]
         self.done(session, before, dict.fromkeys(ended))
-        said: Aside = {("stream", consumer, 0): [finished + ahead, owner, until]}
-        self.put_aside(session, aside, said)
+        changes: Aside = {("stream", consumer, 0): [finished + ahead, owner, until]}
+        self.put_aside(session, aside, changes)
 
     @rule(which=connections, consumer=consumers, owner=owners)
     def stream_end(self, which: int, consumer: str, owner: str) -> None:
@@ -182,7 +182,7 @@ class Streaming(Consuming):
         owned = stream is not None and stream[1] == owner
         assert rows == [(owned,)]
         self.done(session, before, {})
-        said: Aside = {}
+        changes: Aside = {}
         if owned and stream is not None:
-            said = {("stream", consumer, 0): [stream[0], None, stream[2]]}
-        self.put_aside(session, aside, said)
+            changes = {("stream", consumer, 0): [stream[0], None, stream[2]]}
+        self.put_aside(session, aside, changes)

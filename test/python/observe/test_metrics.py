@@ -70,9 +70,9 @@ def running(dsn: str, *arguments: str, **variables: str) -> Iterator[str]:
     try:
         yield process.stderr.readline().strip()
         process.send_signal(signal.SIGTERM)
-        said = process.stderr.read()
-        assert process.wait(60) == 0, said
-        assert "Traceback" not in said
+        errors = process.stderr.read()
+        assert process.wait(60) == 0, errors
+        assert "Traceback" not in errors
     finally:
         process.kill()
         process.wait()
@@ -105,16 +105,16 @@ def test_the_metrics_are_shown_as_a_table_and_as_json(
     assert orders.metrics()[0].keys() == rows[0].keys()
 
 
-def test_bad_arguments_are_told(dsn: str, pgq_run: Command) -> None:
+def test_bad_arguments_are_reported(dsn: str, pgq_run: Command) -> None:
     assert pgq_run("metrics", "nothing").code == 2
     assert pgq_run("metrics", "--serve", "pgq_up").code == 2
     assert "cannot listen" in pgq_run("metrics", "--serve", "--port", "99999999").err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        said = pgq_run("metrics", "--serve", "--port", str(taken.getsockname()[1]))
-    assert said.code == 1
-    assert "in use" in said.err
+        result = pgq_run("metrics", "--serve", "--port", str(taken.getsockname()[1]))
+    assert result.code == 1
+    assert "in use" in result.err
 
 
 def test_without_a_database_the_metrics_are_an_error(pgq_run: Command) -> None:
@@ -131,7 +131,7 @@ def test_what_is_not_installed_is_named(pgq_run: Command, monkeypatch: pytest.Mo
 # Prometheus
 
 
-def test_prometheus_gets_what_the_database_says_now(dsn: str, orders: pgq.PooledClient) -> None:
+def test_each_scrape_queries_the_database(dsn: str, orders: pgq.PooledClient) -> None:
     with running(dsn, "--serve", "--port", "0") as address:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/metrics", address)
         before = parsed(get(address))
@@ -144,7 +144,7 @@ def test_prometheus_gets_what_the_database_says_now(dsn: str, orders: pgq.Pooled
     assert sample(after, "pgq_published_messages_total") == 4
 
 
-def test_types_and_meanings_are_told(dsn: str, orders: pgq.PooledClient) -> None:
+def test_types_and_meanings_are_exported(dsn: str, orders: pgq.PooledClient) -> None:
     reader = MetricsReader(dsn, timeout=PATIENCE)
     registry = CollectorRegistry()
     registry.register(PgqCollector(reader))
@@ -165,7 +165,7 @@ def test_types_and_meanings_are_told(dsn: str, orders: pgq.PooledClient) -> None
     }
 
 
-def test_a_slow_database_is_down_and_holds_nobody_up(
+def test_a_slow_database_counts_as_down_and_blocks_no_scrape(
     dsn: str, orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     reader = MetricsReader(dsn, timeout=timedelta(milliseconds=200))
@@ -238,7 +238,7 @@ def test_a_role_that_watches_needs_no_other_right(
 # Who holds the oldest snapshot
 
 
-def test_who_holds_the_oldest_snapshot_is_told(
+def test_the_holder_of_the_oldest_snapshot_is_reported(
     dsn: str, orders: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     with psycopg.connect(dsn, application_name="report") as holder:
@@ -329,7 +329,7 @@ def test_opentelemetry_observes_the_same(dsn: str, orders: pgq.PooledClient) -> 
     provider.shutdown()
 
 
-def test_opentelemetry_is_told_when_the_database_is_down(restarting: embedded.Server) -> None:
+def test_opentelemetry_reports_that_the_database_is_down(restarting: embedded.Server) -> None:
     source = InMemoryMetricReader()
     provider = MeterProvider([source])
     reader = MetricsReader(restarting.dsn(), timeout=PATIENCE)
@@ -380,8 +380,8 @@ def test_metrics_are_sent_by_otlp(dsn: str, orders: pgq.PooledClient) -> None:
                 "--otlp",
                 OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{server.server_port}",
                 OTEL_METRIC_EXPORT_INTERVAL="200",
-            ) as said:
-                assert said.startswith("sending")
+            ) as output:
+                assert output.startswith("sending")
                 assert Receiver.got.wait(60)
         finally:
             server.shutdown()

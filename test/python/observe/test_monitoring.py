@@ -90,7 +90,7 @@ def orders(client: pgq.PooledClient, db: psycopg.Connection) -> pgq.PooledClient
 # What the files are for
 
 
-def test_the_dashboard_is_one_that_grafana_knows() -> None:
+def test_the_dashboard_is_valid_for_grafana() -> None:
     register_default_plugins()
     read = Dashboard.from_json(json.loads(json.dumps(DASHBOARD)))
     written = json.loads(JSONEncoder().encode(read))
@@ -114,7 +114,7 @@ def lost(before: Any, after: Any, path: str = "") -> list[str]:
     return [] if before == after else [f"{path}: {before} became {after}"]
 
 
-def test_panels_have_places_of_their_own_and_say_what_they_show() -> None:
+def test_panels_do_not_overlap_and_have_descriptions() -> None:
     taken: set[tuple[int, int]] = set()
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(ids) == len(set(ids))

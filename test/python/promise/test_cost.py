@@ -41,7 +41,7 @@ def test_a_peek_into_a_lane_does_not_walk_through_the_log(db: psycopg.Connection
     assert rows_read(db, "select from pgq.peek('orders', n => 20)") < 500
 
 
-def test_the_statistics_of_an_empty_queue_do_not_read_what_others_have_ready(
+def test_the_statistics_of_an_empty_queue_do_not_read_other_queues(
     db: psycopg.Connection,
 ) -> None:
     db.execute("select pgq.create_queue('busy', set_size => 1)")

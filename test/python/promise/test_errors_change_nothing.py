@@ -243,7 +243,7 @@ def repeat(db: psycopg.Connection, statement: str) -> None:
 NOISE = "(select string_agg(md5(random()::text || i), '') from generate_series(1, 20000) i)"
 
 
-def test_on_a_full_disk_nothing_changes_and_later_everything_goes_on(small_disk: Path) -> None:
+def test_on_a_full_disk_nothing_changes_and_later_everything_works(small_disk: Path) -> None:
     with embedded_server() as server:
         give_all(server.data, small_disk)
         with psycopg.connect(server.dsn(), autocommit=True) as conn:

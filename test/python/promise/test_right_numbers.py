@@ -30,7 +30,7 @@ def counted(db: psycopg.Connection, queue: str) -> dict[str, int]:
     return dict(rows.fetchall())
 
 
-def test_what_is_counted_under_load_is_what_happened(
+def test_counts_under_load_are_exact(
     client: pgq.PooledClient, db: psycopg.Connection, connect: Connect
 ) -> None:
     client.create_queue("orders", max_attempts=2)
@@ -142,7 +142,7 @@ def test_rates_are_counts_over_the_window_that_is_stated(
     assert quiet["failed_per_second"] == 0
 
 
-def test_a_rate_that_nobody_has_counted_is_not_zero(
+def test_a_rate_that_was_not_counted_is_not_zero(
     client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     client.create_queue("orders")

@@ -95,7 +95,7 @@ def test_a_role_without_the_right_is_refused(
 
 
 @pytest.mark.unpooled("LISTEN needs a session")
-def test_only_those_who_may_consume_know_where_to_listen(
+def test_only_consumers_can_read_the_name_of_the_channel(
     dsn: str, guest: pgq.PooledClient, client: pgq.PooledClient
 ) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -108,11 +108,11 @@ def test_only_those_who_may_consume_know_where_to_listen(
         client.wait_begin("secret", "w", timedelta(seconds=60))
         client.publish("secret", 1)
         heard = [(note.channel, note.payload) for note in conn.notifies(timeout=20, stop_after=1)]
-    assert heard == [(channel, "")]  # the queue's name is said to nobody
+    assert heard == [(channel, "")]  # the notification does not contain the queue's name
 
 
 @pytest.mark.unpooled("LISTEN needs a session")
-def test_a_consumer_is_woken_by_what_tells_nothing_to_others(
+def test_the_notification_of_a_consumer_reveals_nothing_to_others(
     guest: pgq.PooledClient, client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
     woken = threading.Event()

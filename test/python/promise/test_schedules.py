@@ -101,7 +101,7 @@ def test_a_consumer_that_sleeps_wakes_for_a_schedule(client: pgq.PooledClient) -
     assert set(seen) == {"soon"}
 
 
-def test_many_at_once_and_a_crash_run_each_time_once(crashing: embedded.Server) -> None:
+def test_concurrent_sessions_and_a_crash_publish_each_run_once(crashing: embedded.Server) -> None:
     stop = threading.Event()
 
     def tend(statement: str) -> None:

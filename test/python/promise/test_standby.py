@@ -143,7 +143,7 @@ def test_every_view_and_function_that_reads_is_tried_here(
 
 
 @pytest.mark.parametrize("name", READS)
-def test_a_standby_says_what_the_primary_says(
+def test_a_standby_returns_the_same_as_the_primary(
     pair: tuple[embedded.Server, embedded.Server], name: str
 ) -> None:
     primary, standby = pair

@@ -33,7 +33,7 @@ def maintain(db: psycopg.Connection, times: int = 1) -> None:
         db.execute("call pgq.maintain()")
 
 
-def test_a_lane_that_nobody_uses_disappears(db: psycopg.Connection) -> None:
+def test_an_unused_lane_is_removed(db: psycopg.Connection) -> None:
     db.execute("select pgq.create_queue('orders', '{type}')")
     db.execute("""select pgq.publish('orders', '1', '{"type": "a"}')""")
     db.execute("""select pgq.publish('orders', '2', '{"type": "b"}')""")
@@ -120,7 +120,7 @@ def test_rows_from_before_the_lanes_are_sorted_into_them(db: psycopg.Connection)
     assert value(db, "select sum(tested) from pgq.filter_stats") == 0
 
 
-def test_maintain_rotates_the_log_and_keeps_what_is_unfinished(connect: Connect) -> None:
+def test_maintain_rotates_the_log_and_keeps_unfinished_messages(connect: Connect) -> None:
     db = connect()
     db.execute("select pgq.create_queue('orders', retention => '0')")
     db.execute("select pgq.publish('orders', '\"stuck\"', priority => -1)")
@@ -141,7 +141,7 @@ def test_maintain_rotates_the_log_and_keeps_what_is_unfinished(connect: Connect)
     assert value(db, "select payload from pgq.claim('orders')") == "stuck"
 
 
-def test_eras_turn_although_somebody_is_always_reading_the_log(connect: Connect) -> None:
+def test_eras_rotate_while_sessions_always_read_the_log(connect: Connect) -> None:
     db = connect()
     db.execute("select pgq.create_queue('orders', retention => '1 s')")
     stop = threading.Event()

@@ -36,7 +36,7 @@ def quick(failures: int = 5, reset: float = 0.2) -> pgq.CircuitBreaker:
     return pgq.CircuitBreaker(failures=failures, reset=timedelta(seconds=reset))
 
 
-def said(client: pgq.PooledClient, column: str) -> Any:
+def reported(client: pgq.PooledClient, column: str) -> Any:
     """Return what the only relay says, if there is one yet."""
     rows = client.relays()
     return dict(rows[0])[column] if rows else None
@@ -148,7 +148,7 @@ def test_a_stream_has_every_message_as_it_was_published(
     }
     assert [entry["payload"] for entry in others] == list(range(1200))
     assert client.claim("audit", n=10).messages == []
-    assert client.relays() == []  # it has said that it ends
+    assert client.relays() == []  # the relay has removed its record
 
 
 def test_a_channel_has_every_message(
@@ -232,7 +232,7 @@ def test_a_full_stream_lets_the_relay_rest(
     destination = open_destination(f"{redis_server.url}?limit=4", queue="audit")
     relay = Relay(client, "audit", destination, batch_size=2)
     with running(relay):
-        until(lambda: said(client, "error") == "the stream audit is full", "resting")
+        until(lambda: reported(client, "error") == "the stream audit is full", "resting")
         assert store.xlen("audit") == 4
         assert relay.failures == 0
         store.xtrim("audit", maxlen=0, approximate=False)
@@ -242,7 +242,7 @@ def test_a_full_stream_lets_the_relay_rest(
     assert [entry["payload"] for entry in entries(store, "audit")] == [8, 9]
 
 
-def test_redis_is_killed_and_comes_back(
+def test_a_relay_survives_a_crash_of_redis(
     client: pgq.PooledClient, db: psycopg.Connection, tmp_path: Path
 ) -> None:
     client.create_queue("audit", max_attempts=1)
@@ -265,7 +265,7 @@ def test_redis_is_killed_and_comes_back(
             server.start()
             until(lambda: relay.forwarded == 3, "recovering")
             until(lambda: db.execute(state).fetchall() == [("closed",)], "closing")
-            assert said(client, "error") is None
+            assert reported(client, "error") is None
         with redis.Redis.from_url(server.url, decode_responses=True) as store:
             assert [entry["payload"] for entry in entries(store, "audit")] == [1, 2, 3]
     assert relay.failures >= 2
@@ -383,7 +383,7 @@ def test_object_storage_refuses_writes_and_stops_for_a_while(
         until(lambda: relay.forwarded == 3)
         storage.refusing = 503
         client.publish_batch("audit", [3, 4])
-        until(lambda: said(client, "circuit") == "open", "opening")
+        until(lambda: reported(client, "circuit") == "open", "opening")
         storage.stop()
         storage.refusing = None
         client.publish_batch("audit", [5])
@@ -652,7 +652,7 @@ def test_a_destination_of_ones_own_may_ask_for_time(client: pgq.PooledClient) ->
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "error_text"),
     [
         ("somewhere", "not an address"),
         ("redis://h/0?limit=many", "number"),
@@ -664,8 +664,8 @@ def test_a_destination_of_ones_own_may_ask_for_time(client: pgq.PooledClient) ->
         ("https://x/y", "secret"),
     ],
 )
-def test_a_wrong_address_is_said_at_once(url: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_wrong_address_is_reported_immediately(url: str, error_text: str) -> None:
+    with pytest.raises(ValueError, match=error_text):
         open_destination(url)
 
 

@@ -16,7 +16,7 @@ from harness.server import embedded_server
 PAGE = ROOT / "python" / "RELAY.md"
 
 
-def test_every_block_runs_and_prints_what_it_says(
+def test_every_block_runs_and_prints_the_expected_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = PAGE.read_text(encoding="utf-8")

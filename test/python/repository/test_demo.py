@@ -7,7 +7,7 @@ import pytest
 from pgq import demo
 
 
-def test_the_demo_tells_one_message_from_publish_to_replay(
+def test_the_demo_shows_one_message_from_publish_to_replay(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert demo.main() == 0

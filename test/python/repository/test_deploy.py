@@ -26,14 +26,14 @@ def test_workflows_call_targets_of_make(workflow: Path) -> None:
     assert called <= targets
 
 
-def test_the_query_of_keda_counts_what_is_ready(db: psycopg.Connection) -> None:
+def test_the_query_of_keda_counts_ready_messages(db: psycopg.Connection) -> None:
     [trigger] = yaml.safe_load((DEPLOY / "keda.yaml").read_text())["spec"]["triggers"]
     db.execute("select pgq.create_queue('orders')")
     db.execute("select pgq.publish_batch('orders', '{1,2,3}')")
     assert db.execute(trigger["metadata"]["query"].encode()).fetchone() == (3,)
 
 
-def test_the_image_copies_what_a_server_needs() -> None:
+def test_the_image_copies_all_files_of_the_extension() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
     found = {
         file.name

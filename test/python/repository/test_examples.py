@@ -15,9 +15,9 @@ EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.stem))
-def test_an_example_prints_what_it_says(example: Path) -> None:
+def test_an_example_prints_the_expected_output(example: Path) -> None:
     text = example.read_text(encoding="utf-8")
-    said = re.sub(r"^# ?", "", text.partition("\n# Prints:\n")[2], flags=re.MULTILINE)
+    expected = re.sub(r"^# ?", "", text.partition("\n# Prints:\n")[2], flags=re.MULTILINE)
     done = subprocess.run(
         [sys.executable, "-W", "error", str(example)],
         capture_output=True,
@@ -26,7 +26,7 @@ def test_an_example_prints_what_it_says(example: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == said
+    assert done.stdout == expected
     assert len(text.splitlines()) <= 100  # a page
 
 

@@ -35,7 +35,7 @@ def test_the_wheel_carries_the_extension(wheel: Path) -> None:
     assert "pgq = pgq.cli:main" in points.decode()
 
 
-def test_the_package_alone_brings_what_a_thin_client_needs(wheel: Path) -> None:
+def test_the_package_without_extras_has_few_dependencies(wheel: Path) -> None:
     text = zipfile.ZipFile(wheel).read(f"pgq_client-{__version__}.dist-info/METADATA").decode()
     needed = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", text, re.MULTILINE)
     assert sorted(needed) == ["psycopg", "psycopg-pool", "tenacity"]

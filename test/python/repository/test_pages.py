@@ -70,7 +70,7 @@ def name(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_block_of_a_page_runs_and_prints_what_it_says(
+def test_every_block_of_a_page_prints_the_expected_output(
     here: embedded.Server, tmp_path: Path, page: Path
 ) -> None:
     text = page.read_text(encoding="utf-8")

@@ -187,7 +187,7 @@ def test_every_transport_conforms(place: Place) -> None:
     assert len({row["id"] for row in rows}) == 6
     assert rows[0]["headers"] == {}
 
-    # What cannot be said in JSON is refused, and harms nothing.
+    # A value that JSON cannot represent is refused, and changes nothing.
     def publish_a_set() -> None:
         publish("orders", {1, 2})
         place.read()  # what is collected is refused when it is sent
@@ -228,35 +228,35 @@ def test_the_queue_in_memory_delivers_as_the_database_does(client: pgq.PooledCli
     """The same calls on both, and the same answers."""
 
     def story(queue: Any) -> list[Any]:
-        said: list[Any] = []
+        results: list[Any] = []
         queue.create_queue("orders", max_attempts=2, backoff=timedelta(microseconds=1))
         queue.subscribe("big", "orders.*", {"payload.amount": {"$gt": 10}})
-        said.append(queue.subscribe("big", "orders.*"))
+        results.append(queue.subscribe("big", "orders.*"))
         queue.publish("orders", 1)
         queue.publish("orders", 2, priority=5)
         queue.publish("orders", 3, headers={"type": "paid"})
         queue.publish("orders.new", {"amount": 5})
         queue.publish("orders.new", {"amount": 15.5})
         queue.publish("orders", 4, delay=timedelta(hours=1))
-        said.append([message.payload for message in queue.claim("big", n=9)])
-        said.append([message.payload for message in queue.claim("orders", {"type": "paid"})])
+        results.append([message.payload for message in queue.claim("big", n=9)])
+        results.append([message.payload for message in queue.claim("orders", {"type": "paid"})])
         with queue.claim("orders", n=9) as batch:
-            said.append([message.payload for message in batch])
+            results.append([message.payload for message in batch])
             batch.release(batch[1])
         batch = queue.claim("orders", n=9)
-        said.append([(message.payload, message.attempt) for message in batch])
+        results.append([(message.payload, message.attempt) for message in batch])
         batch.nack(error="no", delay=timedelta(0))
         batch = queue.claim("orders", n=9)
-        said.append([(message.payload, message.attempt) for message in batch])
-        said.append(batch.nack(error="no"))
-        said.append(queue.replay("orders", dry_run=True))
-        said.append(queue.replay("orders"))
-        said.append([message.payload for message in queue.claim("orders", n=9)])
+        results.append([(message.payload, message.attempt) for message in batch])
+        results.append(batch.nack(error="no"))
+        results.append(queue.replay("orders", dry_run=True))
+        results.append(queue.replay("orders"))
+        results.append([message.payload for message in queue.claim("orders", n=9)])
         for number in range(3):
             queue.publish("orders", number, group_key="g")
         for _ in range(3):
             with queue.claim("orders", n=9) as batch:
-                said.append([message.payload for message in batch])
+                results.append([message.payload for message in batch])
         with pytest.raises(pgq.NoQueue):
             queue.publish("nowhere", 1)
         with pytest.raises(pgq.QueueNotFound):
@@ -266,7 +266,7 @@ def test_the_queue_in_memory_delivers_as_the_database_does(client: pgq.PooledCli
         with pytest.raises(pgq.InvalidFilter):
             queue.claim("orders", {"a": {"$no": 1}})
         same = [queue.publish("orders", 1, dedup_key="k") for _ in range(2)]
-        said.append(same[0] == same[1])
+        results.append(same[0] == same[1])
         handled: list[Any] = []
         pgq.Consumer(
             queue,
@@ -276,21 +276,21 @@ def test_the_queue_in_memory_delivers_as_the_database_does(client: pgq.PooledCli
             notifications=False,
             maintain=False,
         ).run(signals=False)
-        said.append(handled)
-        said.append(queue.discard("orders"))
+        results.append(handled)
+        results.append(queue.discard("orders"))
         queue.create_queue("aside")
         ids = [queue.publish("orders", number, dedup_key=f"k{number}") for number in range(6)]
-        said.append(queue.cancel("orders", ids[0]))
-        said.append(queue.cancel("orders", dedup_key="k1"))
-        said.append(queue.publish("orders", 7, dedup_key="k1") > ids[-1])
-        said.append(queue.reschedule("orders", ids[2], delay=60))
-        said.append([m.payload for m in queue.claim("orders", n=1)])
-        said.append(queue.reschedule("orders", ids[2], dry_run=True))
-        said.append(queue.move("orders", "aside", {"msg": {"id": {"$in": ids[3:]}}}, 2))
-        said.append([m.payload for m in queue.claim("aside", n=9)])
-        said.append(queue.purge("orders", dry_run=True) == queue.purge("orders"))
-        said.append([queue.pause("orders"), len(queue.claim("orders")), queue.resume("orders")])
-        return said
+        results.append(queue.cancel("orders", ids[0]))
+        results.append(queue.cancel("orders", dedup_key="k1"))
+        results.append(queue.publish("orders", 7, dedup_key="k1") > ids[-1])
+        results.append(queue.reschedule("orders", ids[2], delay=60))
+        results.append([m.payload for m in queue.claim("orders", n=1)])
+        results.append(queue.reschedule("orders", ids[2], dry_run=True))
+        results.append(queue.move("orders", "aside", {"msg": {"id": {"$in": ids[3:]}}}, 2))
+        results.append([m.payload for m in queue.claim("aside", n=9)])
+        results.append(queue.purge("orders", dry_run=True) == queue.purge("orders"))
+        results.append([queue.pause("orders"), len(queue.claim("orders")), queue.resume("orders")])
+        return results
 
     assert story(pgq.MemoryClient()) == story(client)
 

@@ -39,7 +39,7 @@ def test_an_archive_takes_everything_and_delivers_nothing(both: pgq.PooledClient
         pgq.Consumer(both, "log", print).start()
 
 
-def test_a_wrong_pattern_is_refused_at_once(both: pgq.PooledClient) -> None:
+def test_a_wrong_pattern_is_refused_by_subscribe(both: pgq.PooledClient) -> None:
     for pattern in ("ord*", "a..b", ""):
         with pytest.raises(psycopg.errors.InvalidParameterValue):
             both.subscribe("ear", pattern)
@@ -68,7 +68,7 @@ def test_subscriptions_are_listed_changed_and_ended(both: pgq.PooledClient) -> N
     assert both.subscriptions() == []
 
 
-def test_a_handler_remembers_what_it_has_seen(both: pgq.PooledClient) -> None:
+def test_a_handler_remembers_seen_messages(both: pgq.PooledClient) -> None:
     assert [both.seen("h", 1), both.seen("h", 1), both.seen("g", 1)] == [False, True, False]
 
 
@@ -104,7 +104,7 @@ def test_subscribers_hear(both: pgq.PooledClient, durable: bool) -> None:
 
 
 @pytest.mark.parametrize("dedup", ["keep", "replace", "postpone"])
-def test_dedup_keys_do_what_the_queue_says(
+def test_dedup_keys_follow_the_option_of_the_queue(
     both: pgq.PooledClient, dedup: Literal["keep", "replace", "postpone"]
 ) -> None:
     """The same calls on both; what the database answers is the truth."""
@@ -116,58 +116,58 @@ def test_dedup_keys_do_what_the_queue_says(
             with client.claim("jobs", n=n) as batch:
                 return [message.payload for message in batch]
 
-        said: list[Any] = []
+        results: list[Any] = []
         first = client.publish("jobs", "a1", dedup_key="a")
         client.publish("jobs", "b1", dedup_key="b")
         again = client.publish("jobs", "a2", dedup_key="a")
-        said += [again == first, taken()]
+        results += [again == first, taken()]
         client.publish("jobs", "a3", dedup_key="a")  # a message that was delivered stays
-        said.append(taken())
+        results.append(taken())
         # a delay, then none: only a queue that replaces has the message now
         client.publish("jobs", "c1", dedup_key="c", delay=3600)
         client.publish("jobs", "c2", dedup_key="c")
-        said.append(taken())
+        results.append(taken())
         client.reschedule("jobs", filter={}, delay=0)
-        said.append(taken())
+        results.append(taken())
         # none, then a delay: a queue that keeps has the message now
         client.publish("jobs", "d1", dedup_key="d")
         client.publish("jobs", "d2", dedup_key="d", delay=3600)
-        said += [taken(), client.reschedule("jobs", filter={}, delay=0), taken()]
+        results += [taken(), client.reschedule("jobs", filter={}, delay=0), taken()]
         # a message that failed is not replaced, nor is one that is leased
         client.publish("jobs", "e1", dedup_key="e")
         client.claim("jobs").nack(error="no", delay=0)
         client.publish("jobs", "e2", dedup_key="e")
-        said.append(taken())
+        results.append(taken())
         # of one call
         ids = client.publish_batch(
             "jobs", ["f1", "g1", "f2", "x"], dedup_keys=["f", "g", "f", None]
         )
-        said += [[sorted(set(ids)).index(id) for id in ids], taken()]
+        results += [[sorted(set(ids)).index(id) for id in ids], taken()]
         client.publish_batch("jobs", ["h1", "h2"], dedup_keys=["h", "h"])
         client.publish_batch("jobs", ["h3", "h4"], dedup_keys=["h", "h"])
-        said.append(taken())
+        results.append(taken())
         # what is cancelled has no key
         client.publish("jobs", "i1", dedup_key="i")
-        said.append(client.cancel("jobs", dedup_key="i"))
+        results.append(client.cancel("jobs", dedup_key="i"))
         client.publish("jobs", "i2", dedup_key="i")
-        said.append(taken())
+        results.append(taken())
         # a key belongs to a topic
         client.subscribe("jobs", "more.*")
         client.publish("more.x", "j1", dedup_key="j")
         client.publish("more.y", "j2", dedup_key="j")
-        said.append(taken())
+        results.append(taken())
         # each queue by its own policy
         client.create_queue("first", dedup="keep")
         client.subscribe("first", "jobs", {"kind": "a"})
         client.publish("jobs", "k1", dedup_key="k", headers={"kind": "b"})
         client.publish("jobs", "k2", dedup_key="k", headers={"kind": "a"})
-        said += [taken(), [message.payload for message in client.claim("first", n=9)]]
+        results += [taken(), [message.payload for message in client.claim("first", n=9)]]
         # a window of zero keeps nothing away
         client.create_queue("open", dedup=dedup, dedup_window=0)
         client.publish("open", 1, dedup_key="k")
         client.publish("open", 2, dedup_key="k")
-        said.append([message.payload for message in client.claim("open", n=9)])
-        return said
+        results.append([message.payload for message in client.claim("open", n=9)])
+        return results
 
     expected = {
         "keep": [
@@ -253,7 +253,7 @@ def test_a_dedup_key_counts_for_its_window() -> None:
             assert client.claim(topic, n=9).ack() == left
 
 
-def test_a_history_tells_what_happened(both: pgq.PooledClient) -> None:
+def test_a_history_lists_the_events(both: pgq.PooledClient) -> None:
     both.create_queue("orders", backoff=0)
     id = both.publish("orders", 1)
     both.claim("orders").nack(error="no")

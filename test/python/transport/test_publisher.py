@@ -51,7 +51,7 @@ def test_messages_go_out_when_they_are_enough(
     assert [message.payload for message in orders.claim("orders", n=200)] == list(range(100))
 
 
-def test_a_publisher_waits_for_five_seconds_if_nobody_says_otherwise() -> None:
+def test_a_publisher_waits_for_five_seconds_by_default() -> None:
     options = inspect.signature(Publisher).parameters
     assert options["delay"].default == timedelta(seconds=5)
 

@@ -1,4 +1,4 @@
-"""Several transports: what is said to be published is published, under one id, and counted."""
+"""Several transports: published messages are stored, have the same id, and are counted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPTIONAL = '{ url = "${DATABASE_URL}" }'
 # What is required
 
 
-def test_a_required_database_has_what_was_published(
+def test_a_required_database_has_every_published_message(
     tmp_path: Path, address: str, client: pgq.PooledClient
 ) -> None:
     client.create_queue("orders")
@@ -54,7 +54,7 @@ def test_a_required_database_has_what_was_published(
         assert (memory.published, memory.failed) == (2, 0)
 
 
-def test_a_required_publisher_has_what_was_published(client: pgq.PooledClient) -> None:
+def test_a_required_publisher_has_every_published_message(client: pgq.PooledClient) -> None:
     client.create_queue("orders")
     with pgq.Publisher(client) as required:
         everywhere = pgq.MultiPublisher([required], required=[required])
@@ -65,7 +65,7 @@ def test_a_required_publisher_has_what_was_published(client: pgq.PooledClient) -
         assert (everywhere.counters[0].published, everywhere.counters[0].failed) == (1, 1)
 
 
-def test_a_required_database_that_goes_away_is_said(
+def test_the_loss_of_a_required_database_is_reported(
     tmp_path: Path, address: str, client: pgq.PooledClient
 ) -> None:
     client.create_queue("orders")
@@ -96,7 +96,7 @@ def test_what_is_batched_is_counted_when_it_is_stored(
     assert (counter.published, counter.failed) == (3, 2)
 
 
-def test_a_batch_that_no_transport_has_is_said_at_the_end(
+def test_a_batch_that_no_transport_has_is_reported_at_the_end(
     tmp_path: Path, address: str, client: pgq.PooledClient
 ) -> None:
     publisher = configured(tmp_path, OPTIONAL)
@@ -111,7 +111,9 @@ class Away:
         raise ConnectionError("away")
 
 
-def test_a_message_that_nobody_else_has_does_not_wait_in_a_batch(client: pgq.PooledClient) -> None:
+def test_a_message_that_no_other_transport_has_does_not_wait_in_a_batch(
+    client: pgq.PooledClient,
+) -> None:
     client.create_queue("orders")
     with pgq.Publisher(client) as batching:
         everywhere = pgq.MultiPublisher([batching, Away()])
@@ -225,7 +227,7 @@ async def test_transports_of_asyncio_are_made_by_name(dsn: str) -> None:
         assert await database.connected()
 
 
-def test_a_number_of_messages_is_what_it_says(dsn: str, client: pgq.PooledClient) -> None:
+def test_the_counters_are_exact(dsn: str, client: pgq.PooledClient) -> None:
     client.create_queue("orders")
     with pgq.Transport(database_url=dsn) as transport, pytest.raises(psycopg.Error):
         transport.retrieve("orders", n=0)

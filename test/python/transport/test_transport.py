@@ -263,7 +263,7 @@ async def test_an_environment_for_asyncio(toml: Path, async_client: pgq.AsyncPoo
     assert len(list((toml.parent / "spool").rglob("*.jsonl"))) == 1
 
 
-def test_a_database_that_is_away_and_not_required_stops_nobody(
+def test_an_unreachable_optional_database_stops_no_other_transport(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "pgq.toml"
@@ -277,7 +277,7 @@ def test_a_database_that_is_away_and_not_required_stops_nobody(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error_text"),
     [
         ("[a]", "no environment"),
         ("[development]\ntransports = []", "transports ="),
@@ -291,11 +291,13 @@ def test_a_database_that_is_away_and_not_required_stops_nobody(
         (None, "PGQ_TRANSPORTS"),
     ],
 )
-def test_a_wrong_configuration_is_said(tmp_path: Path, text: str | None, said: str) -> None:
+def test_a_wrong_configuration_is_reported(
+    tmp_path: Path, text: str | None, error_text: str
+) -> None:
     file = tmp_path / "pgq.toml"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=error_text):
         pgq.MultiPublisher.configured(path=file)
 
 
@@ -446,7 +448,7 @@ def test_a_transport_batches_and_follows_its_configuration(
     assert not transport.connected()
 
 
-def test_a_batch_timeout_publishes_what_waits(dsn: str) -> None:
+def test_a_batch_timeout_publishes_the_waiting_messages(dsn: str) -> None:
     with pgq.Transport(database_url=dsn, batch_timeout=timedelta(milliseconds=50)) as transport:
         transport.create_queue("orders")
         transport.publish("orders", 1)
@@ -520,7 +522,7 @@ def test_a_message_is_claimed_from_the_midst_of_others(client: pgq.PooledClient)
         ({"class": "Alert"}, {"headers": {"class": "Info"}}, {"headers": {"class": "Alert"}}),
     ],
 )
-def test_a_consumer_is_not_woken_by_what_its_subscription_leaves_out(
+def test_a_consumer_is_not_woken_by_messages_that_its_filter_excludes(
     client: pgq.PooledClient,
     db: psycopg.Connection,
     filter: dict[str, Any],

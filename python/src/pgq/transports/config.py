@@ -13,12 +13,17 @@ from pgq.options import QueuePolicy
 __all__ = ["TransportConfig"]
 
 _NUMBERS = (
-    *("connection_pool_size", "batch_size", "default_priority"),
-    *("max_processing_attempts", "retrieval_limit"),
+    "connection_pool_size",
+    "batch_size",
+    "default_priority",
+    "max_processing_attempts",
+    "retrieval_limit",
 )
 _FLAGS = (
-    *("enable_batching", "enable_delayed_processing"),
-    *("dead_letter_queue_enabled", "enable_content_routing"),
+    "enable_batching",
+    "enable_delayed_processing",
+    "dead_letter_queue_enabled",
+    "enable_content_routing",
 )
 
 
