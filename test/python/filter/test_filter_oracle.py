@@ -163,14 +163,12 @@ alternatives = short(
         one("anything-but", one("wildcard", wildcards)),
     )
 )
-# so many suffixes that texts are read backwards
-ends = st.text("abA5.\n日", max_size=4)
+# So many suffixes that texts are read backwards.
+ends = st.text("abcA5.日", min_size=1, max_size=3)
 suffix_lists = short(
     st.one_of(
         st.lists(one("suffix", ends), min_size=9, max_size=20),
-        st.lists(ends.filter(bool), min_size=9, max_size=20).map(
-            lambda ends: [{"anything-but": {"suffix": ends}}]
-        ),
+        st.lists(ends, min_size=9, max_size=20).map(lambda e: [{"anything-but": {"suffix": e}}]),
     )
 )
 bounds = texts | numbers
@@ -799,6 +797,20 @@ LIMITS: list[tuple[Any, Any]] = [
     ),
     ({"k": {"$suffix": "a" * 1024}}, {"k": {"$suffix": "a" * 1025}}),
     ({"k": {"$substr": "a" * 69}}, {"k": {"$substr": "a" * 70}}),
+    *(
+        (
+            {"field": test, **on_fields(1, 100 - nodes)},
+            {"field": test, **on_fields(1, 101 - nodes)},
+        )
+        for test, nodes in [
+            (patterns_of("suffix", 9), 51),
+            (patterns_of("suffix", 1000), 73),
+            ({"$suffix": "a" * 400}, 61),
+            ({"$like": "%" + "a" * 400}, 61),
+            (patterns_of("suffix", 9) + patterns_of("wildcard", 1, "a*"), 72),
+            ([{"anything-but": {"suffix": ["x" * i for i in range(1, 10)]}}], 53),
+        ]
+    ),
     (
         {"k": patterns_of("suffix", 1000)},
         {"k": patterns_of("suffix", 9), "payload.k": patterns_of("suffix", 9)},

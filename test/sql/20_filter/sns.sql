@@ -239,7 +239,8 @@ from (values (jsonb_build_object('payload', jsonb_build_object('a', jsonb_build_
     (jsonb_build_object('k', pg_temp.suffixes()), 998, 'a list has 1000 suffixes'),
     (jsonb_build_object('k', jsonb_build_array(jsonb_build_object('anything-but',
         jsonb_build_object('suffix', jsonb_path_query_array(pg_temp.suffixes(),
-            '$[*]."suffix"'))))), 100, 'what no suffix excludes is left')) as f (filter, expected, why);
+            '$[*]."suffix"'))))), 100, 'what no suffix excludes is left'))
+    as f (filter, expected, why);
 
 select * from finish();
 rollback;
