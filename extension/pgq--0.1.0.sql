@@ -4279,7 +4279,8 @@ $pgq_script$;
 -- sql/20_filter/57_filter_reads.sql
 
 -- Where the texts are that a tree compares with lists of suffixes: the name of the list, the length
--- of its longest suffix, and a jsonpath. base is the jsonpath of the element that an item stands for.
+-- of its longest suffix, and a jsonpath. base is the jsonpath of the element that an item stands
+-- for.
 create or replace function pgq._filter_texts(
     tree jsonb, scope text, base text default null, out list text, out longest int,
     out path text)
@@ -7080,6 +7081,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_hashed text := substr(queue.lane_keys[pgq._hashed_key(queue.lane_keys)], 2);
+    -- A hashed key alone: all messages have the same label, and need not be grouped by it.
+    v_label jsonb := case when v_hashed is not null and cardinality(queue.lane_keys) = 1 then
+        '[[], [], [], []]'::jsonb end;
     v_set record;
     v_grouped bigint[] := '{}';
 begin
@@ -7088,7 +7092,8 @@ begin
                case when m.group_key is null then m.priority end as priority,
                case when m.group_key is null then m.expires_at end as expires_at,
                case when m.group_key is null and m.deliver_at > now then m.deliver_at end as due_at,
-               case when m.group_key is null and queue.lane_keys is not null then
+               case when m.group_key is null and queue.lane_keys is not null
+                    and v_label is null then
                    pgq._lane_label(m, queue.lane_keys)
                end as label,
                array_agg(m.id order by m.id) as ids,
@@ -7105,8 +7110,8 @@ begin
                     pgq._set_of(v_set.ids));
         else
             perform pgq._add_laned(
-                queue, v_set.label, v_set.priority, false, 0, v_set.expires_at, null, false,
-                v_set.ids, v_set.hashes);
+                queue, coalesce(v_set.label, v_label), v_set.priority, false, 0, v_set.expires_at,
+                null, false, v_set.ids, v_set.hashes);
         end if;
     end loop;
     return v_grouped;

@@ -1,5 +1,6 @@
 -- Where the texts are that a tree compares with lists of suffixes: the name of the list, the length
--- of its longest suffix, and a jsonpath. base is the jsonpath of the element that an item stands for.
+-- of its longest suffix, and a jsonpath. base is the jsonpath of the element that an item stands
+-- for.
 create or replace function pgq._filter_texts(
     tree jsonb, scope text, base text default null, out list text, out longest int,
     out path text)

@@ -7,6 +7,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_hashed text := substr(queue.lane_keys[pgq._hashed_key(queue.lane_keys)], 2);
+    -- A hashed key alone: all messages have the same label, and need not be grouped by it.
+    v_label jsonb := case when v_hashed is not null and cardinality(queue.lane_keys) = 1 then
+        '[[], [], [], []]'::jsonb end;
     v_set record;
     v_grouped bigint[] := '{}';
 begin
@@ -15,7 +18,8 @@ begin
                case when m.group_key is null then m.priority end as priority,
                case when m.group_key is null then m.expires_at end as expires_at,
                case when m.group_key is null and m.deliver_at > now then m.deliver_at end as due_at,
-               case when m.group_key is null and queue.lane_keys is not null then
+               case when m.group_key is null and queue.lane_keys is not null
+                    and v_label is null then
                    pgq._lane_label(m, queue.lane_keys)
                end as label,
                array_agg(m.id order by m.id) as ids,
@@ -32,8 +36,8 @@ begin
                     pgq._set_of(v_set.ids));
         else
             perform pgq._add_laned(
-                queue, v_set.label, v_set.priority, false, 0, v_set.expires_at, null, false,
-                v_set.ids, v_set.hashes);
+                queue, coalesce(v_set.label, v_label), v_set.priority, false, 0, v_set.expires_at,
+                null, false, v_set.ids, v_set.hashes);
         end if;
     end loop;
     return v_grouped;
