@@ -13,6 +13,7 @@ import argparse
 import re
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import psycopg
 
@@ -69,6 +70,53 @@ GROUPS = {
     ),
 }
 POLICY = "These are the options of `create_queue`. `alter_queue` changes the given ones."
+
+#: Examples of the most used functions. The build runs them, in this order, in one database.
+EXAMPLES = {
+    "create_queue": """
+        select pgq.create_queue('orders', lane_keys => '{type}', max_attempts => 5);
+        select pgq.create_queue('calls', rate => '100/min', max_leased => 20);
+    """,
+    "alter_queue": "select pgq.alter_queue('orders', lease => '2 min', retention => '7 days');",
+    "subscribe": """
+        select pgq.subscribe('audit', 'orders.#');
+        select pgq.subscribe('vip', 'orders', '{"payload.amount": {"$gte": 1000}}');
+    """,
+    "publish": """
+        select pgq.publish('orders', '{"amount": 120}', headers => '{"type": "paid"}');
+        select pgq.publish('orders', '{"amount": 75}', delay => '5 min', dedup_key => 'order 7');
+    """,
+    "publish_batch": """
+        select pgq.publish_batch('orders', array['{"amount": 1}', '{"amount": 2}']::jsonb[]);
+    """,
+    "schedule": """
+        select pgq.schedule('report', 'orders', '{"kind": "report"}', cron => '0 6 * * *',
+                            time_zone => 'Europe/Berlin');
+    """,
+    "peek": "select id, payload from pgq.peek('orders', '{\"type\": \"paid\"}', n => 5);",
+    "backlog": "select pgq.backlog('orders');",
+    "explain_filter": """
+        select item, value from pgq.explain_filter('orders', '{"type": "paid"}');
+    """,
+    "matches": 'select pgq.matches(\'{"type": ["paid", "refund"]}\', \'{"type": "paid"}\');',
+    "claim": """
+        select lease_id, id, payload from pgq.claim('orders', '{"type": "paid"}', n => 10);
+        select * from pgq.claim('orders', n => 1, lease => '5 min');
+    """,
+    "extend": "select pgq.extend(lease_id, '10 min') from pgq.leases where queue = 'orders';",
+    "ack": "select pgq.ack(lease_id) from pgq.leases where queue = 'orders';",
+    "nack": """
+        select pgq.nack(lease_id, error => 'bank not reachable') from pgq.claim('orders');
+    """,
+    "bury": "select pgq.bury(lease_id, error => 'no such customer') from pgq.claim('vip');",
+    "replay": """
+        select pgq.replay('orders', cause => '{"error": "bank not reachable"}', dry_run => true);
+        select pgq.replay('orders', per_second => 50);
+    """,
+    "cancel": "select pgq.cancel('orders', dedup_key => 'order 7', dry_run => true);",
+    "history": "select event, at, note from pgq.history(1);",
+    "findings": "select severity, queue, finding, cure from pgq.findings();",
+}
 
 FUNCTIONS = """
 select p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid),
@@ -222,6 +270,8 @@ def reference() -> str:
         psycopg.connect(server.dsn(), autocommit=True) as conn,
     ):
         conn.execute("create extension pgq")
+        for example in EXAMPLES.values():
+            conn.execute(example.encode())
         for name, arguments, result, text in conn.execute(FUNCTIONS):
             functions.setdefault(name, []).append((readable(arguments), result, text))
         for name, text, *column in conn.execute(RELATIONS):
@@ -238,9 +288,11 @@ def reference() -> str:
         section: list[str] = []
         for kind, name in objects:
             if kind in CALLED:
-                for arguments, result, text in functions.get(name, []):
+                for position, (arguments, result, text) in enumerate(functions.get(name, [])):
                     head = signature(name, arguments, result)
                     section.append(f"### {name}\n\n```sql\n{head}\n```\n\n{text or ''}\n")
+                    if position == 0 and name in EXAMPLES:
+                        section.append(f"```sql\n{dedent(EXAMPLES[name]).strip()}\n```\n")
             elif name in relations:
                 text, columns = relations[name]
                 section.append(f"### {name} ({kind})\n\n{text or ''}\n\n{table(columns)}\n")

@@ -22,20 +22,20 @@ Connect = Callable[..., psycopg.Connection]
 
 pytest_plugins = ["pgq.testing.pytest_plugin"]
 
-# Its assertions say what they compared, as those in tests do.
+# Rewrite its assertions, as those of tests.
 pytest.register_assert_rewrite("model")
 
-# Whether there is a pooler between the tests and the server: each transaction another session.
+# Whether a pooler is between the tests and the server: each transaction has another session.
 POOLED = bool(os.environ.get("PGQ_TEST_POOLER"))
 
 _numbers = count(1)
 
-# A shell lets what runs in the background ignore it, children included, to whom tests send it.
+# A shell makes background processes ignore SIGINT, which tests send to children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what cannot be had behind a pooler, each with the reason that it gives."""
+    """Skip tests that cannot run behind a pooler, each with its reason."""
     for item in items if POOLED else []:
         if (mark := item.get_closest_marker("unpooled")) is not None:
             item.add_marker(pytest.mark.skip(reason=mark.args[0]))
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """The server that PGQ_TEST_DSN or PGQ_TEST_BACKEND names, else the best that is there."""
+    """The server that PGQ_TEST_DSN or PGQ_TEST_BACKEND names, else the first available one."""
     with backend.choose() as chosen:
         if POOLED:
             with pooler.pooled(chosen) as between:
@@ -65,7 +65,7 @@ def template(server: Server) -> Iterator[str]:
 
 @pytest.fixture
 def dsn(server: Server, template: str) -> Iterator[str]:
-    """The connection string of a fresh database with pgq, whose queues must end up sound."""
+    """The connection string of a fresh database with pgq; its state is checked after the test."""
     name = f"{template}_{next(_numbers)}"
     address = server.create_database(name, template=template)
     yield address
@@ -100,7 +100,7 @@ def db(connect: Connect) -> psycopg.Connection:
 
 @pytest.fixture
 def client(dsn: str) -> Iterator[pgq.PooledClient]:
-    """A client with connections of its own to the test's database."""
+    """A client with its own connections to the test's database."""
     with pgq.connect(dsn) as client:
         yield client
 
@@ -114,7 +114,7 @@ async def async_client(dsn: str) -> AsyncIterator[pgq.AsyncPooledClient]:
 
 @pytest.fixture(scope="session")
 def filter_client(server: Server, template: str) -> Iterator[pgq.PooledClient]:
-    """A client for tests that only ask and change nothing."""
+    """A client for tests that only read."""
     name = f"{template}_filters"
     with pgq.connect(server.create_database(name, template=template)) as client:
         yield client
@@ -132,5 +132,5 @@ def pgq_run(
 
 @pytest.fixture
 def pgq_process(dsn: str) -> command.Command:
-    """Runs a command on the test's database in a process of its own, with something on stdin."""
+    """Runs a command on the test's database in its own process, with input on stdin."""
     return partial(command.in_process, dsn)

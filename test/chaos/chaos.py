@@ -106,10 +106,9 @@ def wait_for(done: Callable[[], bool], what: str) -> None:
 
 
 class Chaos:
-    """A server, workers, and what has happened to them.
+    """A server, its workers, and what has happened to them.
 
-    :param dsn: how workers reach the server.
-    :param scratch: a directory for what they write down.
+    :param dsn: how workers reach the server. :param scratch: a directory for the files of workers.
     """
 
     def __init__(self, server: embedded.Server, dsn: str, scratch: Path, seed: int) -> None:
@@ -164,7 +163,7 @@ class Chaos:
             worker.send_signal(how)
         for (role, number), worker in self.workers.items():
             code = worker.wait(60)
-            # Told to stop before it could listen, a worker ends by the signal.
+            # A worker that is stopped before it handles signals ends by the signal.
             if how is signal.SIGTERM and code not in (0, -signal.SIGTERM):
                 self.defects.append(self.last_words(role, number))
         self.workers.clear()
@@ -186,7 +185,7 @@ class Chaos:
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection]:
-        """Yield a connection past the proxy, as soon as there is one."""
+        """Yield a connection that bypasses the proxy, as soon as one is possible."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -200,7 +199,7 @@ class Chaos:
             yield conn
 
     def value(self, query: str) -> Any:
-        """Return what a query says, asked again if the server crashes meanwhile."""
+        """Return the value of a query; repeat it if the server crashes meanwhile."""
         while True:
             try:
                 with self.connection() as conn:
@@ -215,7 +214,7 @@ class Chaos:
         return int(self.value("select count(*) from sent"))
 
     def tried(self) -> int:
-        """How many messages were published or rolled back: quick to know, however many."""
+        """How many messages were published or rolled back; this number is cheap to read."""
         return int(self.value("select last_value from pgq.message_id"))
 
     def wait_for_work(self, messages: int) -> None:
@@ -224,7 +223,7 @@ class Chaos:
         wait_for(lambda: self.tried() >= target, "work")
 
     def wait_for_sessions_to_end(self) -> None:
-        """Wait until no worker's session is left: it may still commit when its worker is dead."""
+        """Wait until no worker has a session, which may commit after its worker is killed."""
         query = f"select count(*) from pg_stat_activity where application_name ~ '{WORKERS}'"
         wait_for(lambda: not self.value(query), "the end of all sessions of workers")
 
@@ -246,7 +245,7 @@ class Chaos:
             yield " ".join(words[:count]), words[count:]
 
     def account(self, report: Report, when: str) -> None:
-        """Compare what is stored with what was sent and with what workers were told."""
+        """Compare the stored state with what was sent and with what the server has confirmed."""
         self.wait_for_sessions_to_end()
         with self.connection() as conn:
             conn.execute(ACCOUNT)
@@ -266,7 +265,7 @@ class Chaos:
             report.check(f"{when}: pgq.check()", "\n".join(check_invariants(conn)))
 
     def conclude(self, report: Report) -> None:
-        """Account for everything, before and after the rest is delivered."""
+        """Compare everything, before and after the remaining messages are delivered."""
         self.account(report, "after the last crash")
         self.drain()
         self.account(report, "at the end")
@@ -276,7 +275,7 @@ class Chaos:
         report.check("a slow client gets on", self.slow_client())
 
     def slow_client(self) -> str:
-        """What is wrong with the consumer that gives up after 400 ms; nothing, if it has work."""
+        """Return what is wrong with the consumer that gives up after 400 ms, if anything."""
         what = Counter(
             values[0] if words == "error" else "done"
             for file in self.scratch.glob(f"consume-{SLOW}-*.ledger")
@@ -286,7 +285,7 @@ class Chaos:
         return "" if what["done"] > late else f"{what['done']} batches, {late} claims given up"
 
     def drain(self) -> None:
-        """Let new workers deliver what is left."""
+        """Let new workers deliver the remaining messages."""
         self.start_workers("consume", "read")
         least = left = self.left()
         deadline = time.monotonic() + PATIENCE
@@ -317,7 +316,7 @@ class Faults(Chaos):
         self.crashes = 0
 
     def victim(self, conn: psycopg.Connection) -> int | None:
-        """Return the process of a worker's session, best of one that is doing something."""
+        """Return the process of a worker's session, preferably of an active one."""
         row = conn.execute(
             f"select pid from pg_stat_activity where application_name ~ '{WORKERS}'"
             " order by state = 'idle', random() limit 1"
@@ -386,7 +385,7 @@ class Faults(Chaos):
         return "\n".join(found)
 
     def come_back(self) -> None:
-        """Start the server after a crash; now and then look at what is stored before others do."""
+        """Start the server after a crash; sometimes check its state before workers connect."""
         self.crashes += 1
         look = self.crashes % 10 == 0
         if look:
@@ -414,7 +413,7 @@ class Faults(Chaos):
         return bool(links)
 
     def freeze_connections(self) -> bool:
-        """Freeze some for longer than a lease, or shorter; some never thaw."""
+        """Freeze some connections for longer or shorter than a lease; some stay frozen."""
         links = self.proxy.some(self.chance, 2)
         for link in links:
             link.flowing.clear()
@@ -425,7 +424,7 @@ class Faults(Chaos):
         return bool(links)
 
     def fill_lock_queue(self) -> bool:
-        """Hold messages and locks in a transaction, with somebody behind who wants the table."""
+        """Hold messages and locks in a transaction while another session waits for the table."""
         with self.connection() as conn, self.connection() as other, conn.transaction():
             conn.execute("select count(*) from pgq.message")
             conn.execute("select count(*) from pgq.claim('work', n => 300)")
@@ -437,7 +436,7 @@ class Faults(Chaos):
         return False
 
     def turn_era(self) -> bool:
-        """Have an era emptied and a new one begun, whoever is in the way."""
+        """Rotate the log, even if other sessions hold it up."""
         with self.connection() as conn:
             query = "select pg_sequence_last_value('pgq.era_number')"
             before = conn.execute(query).fetchone()
@@ -496,7 +495,7 @@ class Faults(Chaos):
             raise psycopg.Rollback
 
     def expire_backlog(self) -> bool:
-        """Publish thousands of messages that expire at once, as nobody takes them."""
+        """Publish thousands of messages that expire before they are claimed."""
         first = -random.randrange(1, 1 << 60)
         with self.connection() as conn, conn.transaction():
             conn.execute(
@@ -517,7 +516,7 @@ class Faults(Chaos):
         return True
 
     def strike(self, fault: Callable[[], bool]) -> None:
-        """Let a fault strike; another one may have cut its own connection."""
+        """Let a fault strike; it may fail if another fault has cut its connection."""
         name = fault.__name__.replace("_", " ")
         try:
             if fault():

@@ -46,7 +46,7 @@ LAWS = {
 
 
 class Traffic:
-    """Publishers, consumers that leave a part unfinished, and rotation as fast as it goes."""
+    """Publishers, consumers that leave some messages unfinished, and fast rotation."""
 
     def __init__(self, server: embedded.Server, seed: int) -> None:
         self.server = server
@@ -102,7 +102,7 @@ class Traffic:
 
 @contextmanager
 def traffic(server: embedded.Server, seed: int) -> Iterator[list[Any]]:
-    """Keep messages moving; what went wrong in a thread is raised at the end."""
+    """Run traffic; raise the errors of its threads at the end."""
     flow = Traffic(server, seed)
     kinds = [("publish", 0), ("publish", 1), ("consume", 0), ("consume", 1), ("rotate", 0)]
     with ThreadPoolExecutor(len(kinds)) as pool:
@@ -116,7 +116,7 @@ def traffic(server: embedded.Server, seed: int) -> Iterator[list[Any]]:
 
 
 def dump(server: embedded.Server, locked: bool, chance: random.Random) -> bytes:
-    """Dump the database, while a table of the user is locked if asked to."""
+    """Dump the database; optionally while a user's table is locked."""
     program = str(server.program("pg_dump"))
     command = [program, "--format=custom", "--dbname", server.dsn("original")]
     if not locked:
@@ -164,7 +164,7 @@ def restore(server: embedded.Server, content: bytes) -> tuple[dict[str, str], in
 
 
 def drain(conn: psycopg.Connection) -> bool:
-    """Deliver what is there; false if something is still leased or scheduled."""
+    """Deliver all ready messages; false if some are still leased or scheduled."""
     while conn.execute(
         "with c as (select lease_id, id from pgq.claim('work', n => 5000)), d as"
         " (insert into drained select id from c returning 1)"

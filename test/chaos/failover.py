@@ -25,7 +25,7 @@ from pgq import embedded
 
 
 class Mail:
-    """A publisher that does not give up, and a `pgq.Consumer`, which needs no help."""
+    """A publisher that retries until it succeeds, and a `pgq.Consumer`."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn

@@ -92,7 +92,7 @@ def run(report: Report, *, messages: int, killers: int) -> None:
 
 
 def deliver(conn: psycopg.Connection, dsn: str) -> int:
-    """Run workers until nothing is left; return how many have died of their messages."""
+    """Run workers until nothing is left; return how many were killed by their messages."""
     context = multiprocessing.get_context("fork")
     sizes = [1, 10, 100, 100]
     workers: list[multiprocessing.process.BaseProcess | None] = [None] * WORKERS

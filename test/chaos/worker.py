@@ -2,9 +2,9 @@
 
 python worker.py ROLE NUMBER LIFE DSN LEDGER
 
-What it publishes and what it acknowledges stands in tables of the same transactions (`sent` and
-`done`), and in the ledger as soon as the server has said that they are committed. NUMBER tells the
-workers of a role apart, LIFE counts how often this one was started.
+The tables `sent` and `done` record published and acknowledged messages in the same transactions.
+The ledger records them when the server has confirmed the commit. NUMBER distinguishes the workers
+of a role, LIFE counts how often this one was started.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FILTERS: list[dict[str, Any] | None] = [
     {"payload.uid": {"$gt": 0}, "kind": {"$ne": 3}},
 ]
 
-# What the hostile role is refused: no right to other queues, no such queue or lease.
+# Errors that the hostile role gets: no right to other queues, no such queue or lease.
 REFUSED = {"42501", "QU001", "QU003"}
 
 # A lost connection has no SQLSTATE. The others say that nothing was done: cancelled, server
@@ -44,7 +44,7 @@ PASSING = {None, "57014", "57P01", "57P02", "57P03", "53300", "40001", "QU003"}
 
 
 class Worker:
-    """What all roles share: a connection that comes back, the ledger, the tally of errors."""
+    """The common part of all roles: reopened connection, ledger, counters of errors."""
 
     def __init__(self, number: int, life: int, dsn: str, ledger: str) -> None:
         self.number = number
@@ -90,7 +90,7 @@ class Worker:
             raise error
         self.note("error", [error.sqlstate])
 
-    # Roles: what is done between two looks at the flag
+    # Roles: one step each
 
     def publish(self, conn: Connection) -> None:
         size = self.chance.choice([1, 1, 1, 2, 10, 100, 300, 1000])
@@ -126,7 +126,7 @@ class Worker:
                 time.sleep(0.3)
 
     def publish_news(self, conn: Connection, uids: list[int]) -> None:
-        """Publish what expires soon: together, or each at a time of its own."""
+        """Publish messages that expire soon, all at the same time or each at its own time."""
         uids = uids[:100]
         conn.execute("insert into sent select u, 'news' from unnest(%s::bigint[]) u", [uids])
         conn.execute(
@@ -205,7 +205,7 @@ class Worker:
         self.note("done audit", [m.payload["uid"] for m in again])
 
     def do_harm(self, conn: Connection) -> None:
-        """Do what a role with rights to its own queue alone can do, in transactions left open."""
+        """Do whatever a role with rights to its own queue can do, in transactions left open."""
         chance = self.chance
         harm: list[Callable[[], object]] = [
             lambda: conn.execute("select pgq.publish('mine', '1') from generate_series(1, 50)"),

@@ -8,8 +8,7 @@ from bench.run import PUBLISHED, destinations, measure
 from harness.paths import CACHE
 from harness.report import Report
 
-# What is guarded, apart from comparisons that need other clients. CPU alone is looked at, so
-# nothing has to wait for the disk.
+# The guarded sections; others need more clients. Only CPU is measured, so fsync is off.
 GUARDED = ("cost", "batches", "backlog", "filters", "snapshot", "client", "soak")
 # The picture at the top has both panels, and pgmq in each.
 PICTURE = (

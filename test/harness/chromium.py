@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from harness import debian
 
-# It talks to the page that is tested and to nobody else.
+# The browser may connect to the tested page only.
 FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
@@ -25,7 +25,7 @@ FLAGS = [
 
 
 def find() -> tuple[Path, dict[str, str]]:
-    """Return the program, and what it needs in its environment."""
+    """Return the program, and its environment variables."""
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if found := shutil.which(name):
             return Path(found), {}
@@ -37,7 +37,7 @@ def find() -> tuple[Path, dict[str, str]]:
 
 
 def _fonts(tree: Path) -> Path:
-    """Return a configuration that knows the unpacked fonts and no others."""
+    """Return a font configuration with the unpacked fonts only."""
     settings = tree / "fonts.conf"
     settings.write_text(
         '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig>'

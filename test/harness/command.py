@@ -17,7 +17,7 @@ from pgq import cli
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command printed, and its exit code."""
+    """The output of a command, and its exit code."""
 
     code: int
     out: str
@@ -43,7 +43,7 @@ def here(capsys: pytest.CaptureFixture[str], *arguments: object) -> CommandResul
 
 
 def in_process(dsn: str, *arguments: object, stdin: str = "") -> CommandResult:
-    """Run a command in a process of its own."""
+    """Run a command in its own process."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "pgq", *map(str, arguments)],
         env=os.environ | {"PGQ_DSN": dsn},

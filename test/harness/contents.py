@@ -1,4 +1,4 @@
-"""What the tables of pgq hold, so that a test can say that nothing has changed."""
+"""The contents of pgq's tables, for tests that nothing has changed."""
 
 from __future__ import annotations
 

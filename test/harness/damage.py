@@ -11,7 +11,7 @@ TABLES: tuple[LiteralString, ...] = ("message", "message_0", "message_1", "messa
 
 
 def damage(db: psycopg.Connection, statement: LiteralString) -> None:
-    """Execute a statement while nothing protects the log."""
+    """Execute a statement while the triggers that protect the log are disabled."""
     for table in TABLES:
         db.execute(f"alter table pgq.{table} disable trigger keep_log")
     db.execute(statement)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.paths import CACHE, fetching
 
-# What postgres of Debian links to and a small machine may not have.
+# Libraries of Debian's postgres that a small machine may not have.
 SERVER_PACKAGES = (
     "postgresql-{major}",
     "postgresql-client-{major}",
@@ -97,7 +97,7 @@ def unpack(name: str, *packages: str) -> Path:
 
 
 def unpack_with_dependencies(name: str, *packages: str) -> Path:
-    """Do the same with everything that the packages need and this machine has not got."""
+    """Do the same with all dependencies that this machine does not have."""
     return _unpack(name, packages, _download_missing)
 
 
@@ -138,7 +138,7 @@ def _fetch(target: Path, packages: Sequence[str], download: Download) -> None:
 
 @contextmanager
 def postgres(major: str) -> Iterator[Path]:
-    """Have the programs of Debian's PostgreSQL, installed or unpacked; the value is their place."""
+    """Provide the programs of Debian's PostgreSQL, installed or unpacked; yield their directory."""
     installed = Path("/usr/lib/postgresql") / major / "bin"
     if (installed / "postgres").exists():
         yield installed

@@ -1,4 +1,4 @@
-"""What the audit log says about limits: how much was leased at a time, and at what rate."""
+"""Limits as seen in the audit log: how much was leased at a time, and at what rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import psycopg
 
 __all__ = ["completed", "most_at_once", "most_leased", "shares"]
 
-# A lease begins and ends by the journal; what ends makes room for what begins at the same moment.
+# Leases begin and end as the audit log records. At the same time, ends come before begins.
 _EVENTS = """
 with ended as (
     select j.claimed_at, j.at, m.headers ->> 'tenant' as tenant

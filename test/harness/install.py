@@ -1,4 +1,4 @@
-"""Put pgq into a database, and ask it whether all is well."""
+"""Install pgq in a database, and check its invariants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def install_plain(conn: psycopg.Connection, name: str = "pgq") -> None:
 
 
 def install_pgmq(conn: psycopg.Connection) -> None:
-    """Serve the schema pgmq, in the way that pgq was installed."""
+    """Install pgq_pgmq, in the way that pgq was installed."""
     extension = conn.execute("select from pg_extension where extname = 'pgq'").fetchone()
     if extension is not None:
         conn.execute("create extension pgq_pgmq")
@@ -35,7 +35,7 @@ def install_pgmq(conn: psycopg.Connection) -> None:
 
 
 def check_invariants(conn: psycopg.Connection) -> list[str]:
-    """Return what pgq.check() finds wrong with the queues, which is nothing if all is well."""
+    """Return the defects that pgq.check() finds."""
     found = conn.execute("select to_regprocedure('pgq.check()') is not null").fetchone()
     if found is None or not found[0]:
         return []

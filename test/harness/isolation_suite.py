@@ -42,7 +42,7 @@ def find_tester(server: embedded.Server) -> Path:
 
 
 def environment(tester: Path) -> dict[str, str]:
-    """Return what the tester needs: some packages do not tell it where its libpq is."""
+    """Return the environment of the tester: some packages do not set the path of its libpq."""
     library = next(parent for parent in tester.parents if parent.name == "lib")
     return {"PGOPTIONS": "-c client_min_messages=warning", "LD_LIBRARY_PATH": str(library)}
 

@@ -16,7 +16,7 @@ PACKAGES = ("deltalake==1.6.6", "pyiceberg[sql-sqlite]==0.12.0")
 
 
 def use() -> None:
-    """Let this process import them, behind all packages that it has; fetch them once."""
+    """Make the libraries importable in this process, after its own packages; fetch them once."""
     target = CACHE / "lake"
     with fetching():
         if not target.is_dir():

@@ -84,7 +84,7 @@ def tool(name: str, *arguments: str) -> str:
 
 
 def layout() -> str:
-    """Return the lines that an editor following .editorconfig would not have written."""
+    """Return lines that violate .editorconfig."""
     wrong = []
     for file in [*sorted((ROOT / "sql").rglob("*.sql")), *sorted((ROOT / "test").rglob("*.sql"))]:
         text = file.read_text(encoding="utf-8")
@@ -147,7 +147,7 @@ def pgspot() -> str:
 
 
 def pgspot_of(sources: list[build.Source]) -> str:
-    # The schema is new, or the installation one's own: nothing of others can be replaced.
+    # The script runs in a new schema, or one of its own: it cannot replace objects of others.
     script = "\n".join(re.sub(r"(?m)^create or replace\b", "create", s.text) for s in sources)
     script = f"set local search_path = pg_catalog, pg_temp;\n{script}"
     script = script.replace("\n\\", "\n \\")  # pgspot would take it for a command of psql
@@ -165,7 +165,7 @@ def pgspot_of(sources: list[build.Source]) -> str:
 
 
 def is_readable(statement: str) -> bool:
-    """Whether pgspot can follow the body; it knows no variables of a row type, for example."""
+    """Whether pgspot can parse the body; variables of a row type are not supported."""
     options = Namespace(plpgsql=True, summary_only=True, ignore=[], ignore_lang=[])
     options.proc_without_search_path = options.sql_accepting = []
     try:

@@ -27,7 +27,7 @@ CREDENTIALS = {
 
 
 class ObjectStorage:
-    """What is stored stays when the server stops."""
+    """A server whose objects remain when it is stopped."""
 
     def __init__(self) -> None:
         self.port = free_port()

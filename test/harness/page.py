@@ -1,4 +1,4 @@
-"""What the tests of the page share: a browser, pages of the test's database, and plain requests."""
+"""Fixtures for tests of the page: a browser, pages of the test's database, plain requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Open = Callable[..., Page]
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a thread of its own: the browser has an event loop in this one."""
+    """Run a coroutine in its own thread: the browser has an event loop in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()
 
@@ -50,7 +50,7 @@ def serve(dsn: str) -> Iterator[Serve]:
 
 @pytest.fixture(scope="session")
 def served(server: Server, template: str) -> Iterator[Dashboard]:
-    """The page of a database without queues, for tests that only knock."""
+    """The page of a database without queues, for tests of requests."""
     name = f"{template}_page"
     guard = Guard(token=TOKEN, hosts=["queues.example.com"])
     page = Dashboard(server.create_database(name, template=template), guard=guard)
@@ -62,7 +62,7 @@ def served(server: Server, template: str) -> Iterator[Dashboard]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server of the page has answered."""
+    """A response of the page's server."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -142,7 +142,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
 
 def _hear(text: str, trouble: list[str]) -> None:
-    """Refused requests are part of some tests; what the page itself does wrong is not."""
+    """Record an error of the page; refused requests are part of some tests."""
     if "Failed to load resource" not in text and "ERR_" not in text:
         trouble.append(f"the browser has complained: {text}")
 

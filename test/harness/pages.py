@@ -18,21 +18,21 @@ from pgq import embedded
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN = {"sql", "python", "sh"}
-# As it is where the package is installed, and pytest-asyncio, which warns, is not.
+# As in an environment with the package and without pytest-asyncio, which warns.
 PYTEST = "-m pytest -p no:asyncio -p pgq.testing.pytest_plugin"
 SHOWN = {"ini", "java", "json", "ruby", "text", "yaml"}
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Somebody who tries a page out, on a database and in a directory of their own."""
+    """Runs the blocks of a page on its own database and in its own directory."""
 
     server: embedded.Server
     dbname: str
     directory: Path
 
     def run(self, language: str, text: str) -> str:
-        """Run one block; return what it printed."""
+        """Run one block; return its output."""
         if text.startswith("pip install "):
             return ""  # it fetches from outside what is here already
         environment = self.server.environment(self.dbname)
@@ -51,7 +51,7 @@ class Reader:
             env=environment,
             input="" if language == "sh" else text,
             stdout=subprocess.PIPE,
-            # What psql says of errors is shown: a page may be about them.
+            # Errors of psql are shown: a page may be about them.
             stderr=subprocess.STDOUT if language == "sql" else subprocess.PIPE,
             text=True,
         )
@@ -86,7 +86,7 @@ def runs(text: str) -> bool:
 
 
 def printed(reader: Reader, text: str) -> str:
-    """Run a page; return it with what its blocks print now."""
+    """Run a page; return it with the current output of its blocks."""
     parts: list[str] = []
     end = 0
     output, shown = "", True

@@ -14,7 +14,7 @@ TEST = ROOT / "test"
 
 @contextmanager
 def fetching() -> Iterator[None]:
-    """Let one process at a time fetch what is missing into the cache."""
+    """Let one process at a time fetch missing files into the cache."""
     CACHE.mkdir(exist_ok=True)
     with (CACHE / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

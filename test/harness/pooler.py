@@ -18,7 +18,7 @@ from harness import debian
 from harness.server import Server
 from pgq import embedded
 
-# Passwords of roles other than the first are looked up on the server, so that tests may make some.
+# The pooler queries passwords of other roles on the server, so that tests can create roles.
 CONFIG = """
 [databases]
 * = host={host} port={port} auth_user={user}
@@ -64,7 +64,7 @@ class PooledServer:
 
     def create_database(self, name: str, *, template: str = "template1") -> str:
         with psycopg.connect(self._server.dsn(), autocommit=True) as conn:
-            # Sessions that the pooler keeps are in the way of copying.
+            # Open sessions of the pooler prevent copying a database.
             query = "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
             conn.execute(f"{query} where datname = %s", [template])
         self._server.create_database(name, template=template)
@@ -99,7 +99,7 @@ def pooled(server: Server, size: int = 10) -> Iterator[PooledServer]:
                 log=log,
             )
         )
-        # It refuses to run as root, and as nobody it has to read these.
+        # pgbouncer refuses to run as root; the user nobody must be able to read these files.
         for path in (scratch, users, config):
             path.chmod(0o755)
         log.touch(0o666)

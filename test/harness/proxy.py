@@ -1,4 +1,4 @@
-"""A network that fails: a TCP proxy that cuts, freezes and refuses connections when told to."""
+"""A network that fails: a TCP proxy that cuts, freezes and refuses connections on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directories of pytest files, each run in a process of its own."""
+"""Directories of pytest files, each run in its own process."""
 
 from __future__ import annotations
 

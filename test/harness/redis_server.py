@@ -23,14 +23,14 @@ def binary() -> tuple[Path, dict[str, str]]:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody uses now."""
+    """Return an unused port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
 
 
 class RedisServer:
-    """Keeps what it has acknowledged, even if it is killed, if `durable`."""
+    """A Redis server; with `durable` it keeps acknowledged data when it is killed."""
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
         self.port = free_port()

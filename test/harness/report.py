@@ -1,4 +1,4 @@
-"""What the suites found, counted the same way everywhere."""
+"""The results of the suites, counted in the same way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass
 class Report:
-    """The checks of one suite; says what failed as soon as it is known."""
+    """The checks of one suite; prints failures immediately."""
 
     name: str
     passed: int = 0
@@ -34,7 +34,7 @@ class Report:
             print("        " + detail.strip().replace("\n", "\n        "), flush=True)
 
     def check(self, what: str, detail: str) -> None:
-        """Count one check, which failed if there is something to say about it."""
+        """Count one check; a text means failure."""
         if detail.strip():
             self.bad(what, detail)
         else:
@@ -65,7 +65,7 @@ def run(suites: dict[str, Suite], result: Path | None = None) -> int:
 
 
 def run_beside(names: Sequence[str], jobs: int) -> int:
-    """Run suites in processes of their own, some at a time; each one's output comes at its end."""
+    """Run suites in their own processes, some in parallel; print the output of each at its end."""
     reports: list[Report] = []
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(jobs) as pool:
 

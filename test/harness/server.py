@@ -26,7 +26,7 @@ SETTINGS: dict[str, embedded.Setting] = {
 
 
 class Server(Protocol):
-    """What a test needs to know of a server."""
+    """The properties of a server that tests use."""
 
     def dsn(self, dbname: str = "postgres") -> str: ...
     def environment(self, dbname: str = "postgres") -> dict[str, str]: ...
@@ -36,7 +36,7 @@ class Server(Protocol):
 
 
 class RunningServer:
-    """A server that somebody else started, named by a DSN and the PG* variables."""
+    """A server that is already running, named by a DSN and the PG* variables."""
 
     def __init__(self, base: str = "") -> None:
         self._base = base
@@ -74,7 +74,7 @@ def embedded_server(
 
 
 def psql(server: Server, dbname: str, *arguments: str | Path) -> str:
-    """Run psql, stopping at the first error; return what it printed."""
+    """Run psql, stopping at the first error; return its output."""
     done = subprocess.run(
         [server.program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *arguments],
         env=server.environment(dbname),

@@ -21,7 +21,7 @@ ERRORS = [
 
 
 def build(conn: Conn) -> None:
-    """Make the queues, with something in each of them."""
+    """Create the queues with some messages in each."""
     for statement in (
         "select pgq.create_queue('orders', lane_keys => '{type}', lease => '45 s')",
         "select pgq.create_queue('refunds', max_attempts => 2, backoff => '0 s')",
@@ -54,7 +54,7 @@ def build(conn: Conn) -> None:
 
 
 def hold(conn: Conn, queue: str, holder: str, n: int, *, lease: str) -> int:
-    """Claim messages as somebody, and keep them."""
+    """Claim messages under an application name, and hold them."""
     conn.execute("select set_config('application_name', %s, false)", [holder])
     if lease == "infinity":
         row = conn.execute(

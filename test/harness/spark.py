@@ -22,8 +22,8 @@ from pgq import embedded
 Fill = Callable[..., None]
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# Hadoop's usual way to write checkpoints runs a program for each of their files, an eighth of what
-# a short stream takes. Drivers that are killed write theirs that way.
+# Hadoop's default checkpoint manager runs a program for each file, an eighth of the time of a short
+# stream. Killed drivers use the default.
 QUICK = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
     ".checkpointing.FileSystemBasedCheckpointFileManager",
@@ -32,7 +32,7 @@ QUICK = {
 
 
 def prepare() -> None:
-    """Tell Spark where Java and Python are."""
+    """Set the paths of Java and Python for Spark."""
     os.environ |= {
         "JAVA_HOME": java.home(),
         "PYSPARK_PYTHON": sys.executable,
@@ -106,14 +106,14 @@ def stats(db: psycopg.Connection, queue: str = "work") -> tuple[int, int, int]:
 
 
 def close_era(db: psycopg.Connection) -> None:
-    """Begin a new era, as time would."""
+    """Begin a new era, as if enough time had passed."""
     db.execute("call pgq.maintain()")
     db.execute("update pgq.era set started_at = started_at - interval '2 days'")
     db.execute("call pgq.maintain()")
 
 
 def maintain_until(db: psycopg.Connection, messages: int) -> None:
-    """Have the log truncated to so many messages; readers that are ending hold it up."""
+    """Call maintain() until the log has so many messages; readers that are ending delay it."""
     deadline = time.monotonic() + 60
     while db.execute("select count(*) from pgq.message").fetchone() != (messages,):
         assert time.monotonic() < deadline, "the log is not truncated"
@@ -122,7 +122,7 @@ def maintain_until(db: psycopg.Connection, messages: int) -> None:
 
 
 def run_until_killed(dsn: str, place: Path, sink: str, *steps: str) -> None:
-    """Run a stream in a driver of its own that is killed at each step, then to its end."""
+    """Run a stream in a driver that is killed at each step, then to its end."""
     for step in (*steps, "none"):
         for _ in range(3):
             output = run_child(dsn, place, sink, step)

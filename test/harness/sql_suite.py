@@ -1,4 +1,4 @@
-"""The pgTAP files below test/sql, each in a database of its own."""
+"""The pgTAP files below test/sql, each in its own database."""
 
 from __future__ import annotations
 

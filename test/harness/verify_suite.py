@@ -1,4 +1,4 @@
-"""Everything that is generated is what its sources say."""
+"""Checks that generated files are up to date."""
 
 from __future__ import annotations
 

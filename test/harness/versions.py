@@ -27,7 +27,7 @@ MAJORS = (*PACKED, EXPERIMENTAL)
 
 
 class MissingVersion(RuntimeError):
-    """There is no server of that major; the message says what was tried."""
+    """There is no server of that major; the message says where it was searched."""
 
 
 def server(major: int) -> Path:

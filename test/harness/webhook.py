@@ -21,7 +21,7 @@ def until(condition: Callable[[], Any], what: str = "it") -> None:
 
 
 class Hook:
-    """A server of webhooks that answers as it is told; it keeps what it has accepted."""
+    """A server of webhooks with answers that the test sets; it keeps accepted requests."""
 
     def __init__(self) -> None:
         hook = self

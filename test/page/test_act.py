@@ -40,7 +40,7 @@ def test_a_queue_is_resumed_paused_moved_and_purged(
 ) -> None:
     served = serve(writes=True)
     page = open_page(served, f"#token={TOKEN}")
-    # What needs attention has its cure beside it.
+    # Findings have a button for their cure.
     cure = page.locator(".findings li").filter(has_text="invoices").get_by_role("button")
     act(page, cure, "Resume the queue?", "Resume", "invoices: resumed")
     expect(page.locator(".findings li").filter(has_text="is paused")).to_have_count(0)
@@ -70,7 +70,7 @@ def test_a_queue_is_resumed_paused_moved_and_purged(
     yes = question.get_by_role("button", name="Purge")
     expect(yes).to_be_disabled()
     question.get_by_role("textbox").fill("invoices")
-    # The server is started anew between the question and the answer.
+    # The server is restarted between the question and the answer.
     served.close()
     serve(port=served.port, writes=True)
     yes.click()
@@ -112,7 +112,7 @@ def test_messages_are_listed_by_state_found_and_changed(
         expect(items.locator("a.mono")).to_have_text(ids)
     expect(page.get_by_role("link", name="Scheduled 2")).to_be_visible()
 
-    # Found by what one knows of them.
+    # Found by search.
     go(page, "#/messages?queue=orders&state=scheduled")
     for by, find, ids in [
         ("Id", "6, 99", ["6"]),
@@ -133,7 +133,7 @@ def test_messages_are_listed_by_state_found_and_changed(
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("unknown operator $no")
 
-    # One is chosen, then all that match: rescheduled, cancelled, released.
+    # First one is selected, then all that match: rescheduled, cancelled, released.
     go(page, "#/messages?queue=orders&state=scheduled")
     page.get_by_label("Select message 7").check()
     page.get_by_role("button", name="Reschedule").click()
@@ -165,7 +165,7 @@ def test_messages_are_listed_by_state_found_and_changed(
         "Discard",
         "orders: 1 dead letter discarded",
     )
-    # 4 was behind 3 in its group: now it is its turn.
+    # 4 came after 3 in its group: now it is the head.
     assert stats(db, "orders") == {"ready": 2, "scheduled": 1, "leased": 0, "dead": 0}
 
 
@@ -239,7 +239,7 @@ def test_a_schedule_is_made_on_the_page(db: Conn, serve: Serve, open_page: Open)
     made = db.execute("select topic, payload, cron, every, time_zone, missed from pgq.schedules")
     assert made.fetchall() == [("reports", {"of": "week"}, "0 6 * * 1", None, "UTC", "one")]
 
-    # What the server refuses is shown in its words, and nothing is stored.
+    # An error of the server is shown in its words, and nothing is stored.
     fill(name="both", topic="reports", cron="0 6 * * 1", every="1 hour")
     page.get_by_role("dialog").get_by_role("button", name="Schedule", exact=True).click()
     expect(page.locator("dialog .problem")).to_contain_text("SQLSTATE 22023")
@@ -264,7 +264,7 @@ def test_charts_show_the_past_that_the_database_has_kept(
     last = plot.locator("path.line").first.get_attribute("d")
     assert last is not None
     assert max(float(x) for x in re.findall(r"[ML]([\d.]+) ", last)) <= 600
-    # The values of a minute, under the pointer and by keys.
+    # The pointer and keys show the values of a minute.
     plot.hover()
     tip = plot.locator(".tip")
     expect(tip).to_have_text(re.compile(r"^\d\d:\d\d\nin 1[78]\d\ndone (8|9)\d$"))
@@ -279,7 +279,7 @@ def test_charts_show_the_past_that_the_database_has_kept(
     expect(plot.locator("xpath=..").locator(".axis span").first).to_have_text(
         re.compile(r"^\d\d:\d\d$")
     )
-    # Opened anew after a restart, it has the same past; so have the lines of all queues.
+    # After a restart the page shows the same past, also in the sparklines of all queues.
     served.close()
     serve(port=served.port)
     expect(page.locator("#outage")).to_be_hidden()

@@ -1,4 +1,4 @@
-"""What the page makes of what the database says."""
+"""Which findings the page shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody types to find messages, as filters."""
+"""The search field: its text as a filter."""
 
 from __future__ import annotations
 

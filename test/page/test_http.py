@@ -1,4 +1,4 @@
-"""The server of the page, asked without a browser: who may do what, and what is refused."""
+"""Requests to the page's server without a browser: access rules and refused requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def dead(db: Conn) -> int:
 
 
 def first_news(page: Dashboard) -> Any:
-    """Return what a browser is sent first."""
+    """Return the first event that a browser gets."""
     with urlopen(f"{page.url}api/events", timeout=20) as stream:
         while not (line := stream.readline()).startswith(b'data: {"at"'):
             assert line
@@ -313,7 +313,7 @@ def test_the_pages_of_all_browsers_cost_one_poller(serve: Serve, db: Conn) -> No
         "select count(*) from pg_stat_activity"
         " where application_name = 'pgq dashboard' and datname = current_database()"
     ).fetchone()
-    # The poller, and the one that has answered what the page is of.
+    # The connection of the poller, and the one that answered about the server.
     assert row is not None
     assert row[0] <= 2
     for stream, answer in streams:
@@ -347,7 +347,7 @@ def test_a_page_of_dead_letters_follows_the_other(serve: Serve, db: Conn) -> Non
 def test_dead_letters_are_found_by_index_however_many_there_are(db: Conn) -> None:
     die(db, "orders")
     db.execute("insert into pgq.queue (name) select 'queue ' || n from generate_series(1, 20) n")
-    # Enough for the planner to see that reading all of them is no way.
+    # Enough rows that the planner avoids reading all of them.
     db.execute(
         "insert into pgq.dead_letter (queue_id, message_id, reason, attempts, failures, failed_at,"
         " topic, priority, headers, payload, published_at)"

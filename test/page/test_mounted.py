@@ -1,4 +1,4 @@
-"""The page inside somebody's own ASGI application, behind its login."""
+"""The page mounted in an ASGI application, behind its login."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Conn = psycopg.Connection[Any]
 
 
 class Login:
-    """A login as an application may have it: who says no name sees nothing."""
+    """The login of an application: requests without a name are refused."""
 
     def __init__(self, inner: ASGIApp) -> None:
         self._inner = inner
@@ -91,7 +91,7 @@ def test_it_is_mounted_behind_the_login_of_an_application(
     with running(page) as url:
         with pytest.raises(HTTPError, match="401"):
             urlopen(url)
-        # Whoever is known may look, and only some may act: the application says who.
+        # Known users may read, and some may act: the application decides.
         body = b'{"queue": "orders", "all": true}'
         kind = {"Content-Type": "application/json"}
         with pytest.raises(HTTPError, match="403"):

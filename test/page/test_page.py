@@ -54,7 +54,7 @@ def test_the_queues_are_shown_with_what_needs_attention_first(
     expect(row(page, "mails").locator("svg.spark path.line").first).to_have_attribute(
         "d", re.compile(r"^M.*L")
     )
-    # The worst first: nobody reads the mails, refunds fail.
+    # The worst first: mails have no consumer, refunds fail.
     findings = page.locator(".findings li")
     expect(findings.filter(has_text="mails")).to_contain_text("nobody consumes it: 1,240 ready")
     expect(findings.filter(has_text="mails")).to_contain_text(re.compile("1[4-9] min"))
@@ -104,7 +104,7 @@ def test_in_flight_is_shown_by_holder_with_the_time_that_is_left(
     expect(holders).to_have_count(4)
     ledger = holders.filter(has_text="ledger")
     expect(ledger).to_contain_text("12 messages in 1 lease")
-    # It was claimed for six seconds: the page counts down, and then tells so.
+    # The lease lasts six seconds: the page counts down, and then shows that it has expired.
     expect(ledger).to_contain_text(re.compile(r"ran out .* ago"))
     expect(holders.filter(has_text="nightly-export")).to_contain_text("without end")
     export = holders.filter(has_text="nightly-export")
@@ -160,7 +160,7 @@ def test_a_read_only_page_offers_no_action(night: Conn, serve: Serve, open_page:
 
 
 def verbs(page: Page) -> int:
-    """How many buttons there are that change something."""
+    """Return the number of buttons that change something."""
     return int(
         page.evaluate(
             "[...document.querySelectorAll('.verb, .acts')].filter(e => e.checkVisibility()).length"
@@ -259,7 +259,7 @@ def test_a_private_page_asks_for_the_token_before_it_shows_anything(
     question.get_by_label("Token").fill(TOKEN)
     page.keyboard.press("Enter")
     expect(row(page, "orders")).to_be_visible()
-    # Started anew it does not know the browser any more, but the token.
+    # The restarted server does not know the browser's session, but accepts the token.
     served.close()
     expect(page.locator("#outage")).to_be_visible()
     serve(port=served.port, private=True)
@@ -309,7 +309,7 @@ def test_hostile_contents_are_shown_as_text(
         if path == "#/letters":
             page.locator(".letter .open").click()
             expect(page.get_by_label("payload")).to_contain_text("1180591620717411303424")
-            # Nothing turns the text around, and what cannot be seen is written out.
+            # Direction-changing and invisible characters are shown as escapes.
             expect(page.locator("pre.error")).to_contain_text("\\u202egnp.exe \\u200b\\u0007")
         assert "\u202e" not in page.locator("main").inner_text()
         assert page.locator("main script, main img, main b b, main i i, main u").count() == 0
@@ -363,7 +363,7 @@ def test_a_valid_filter_shows_its_matches_and_explanation(
     expect(page.locator(".explain").first).to_contain_text("content")
     page.get_by_role("button", name="one of several").click()
     expect(page.locator(".explain").first).to_contain_text("2 of 3")
-    # Numbers larger than a browser's, as they are.
+    # Numbers that exceed JavaScript's range are unchanged.
     area.fill('{"payload.n": 12345678901234567890123}')
     page.get_by_text("How it is evaluated").click()
     expect(page.locator("details")).to_contain_text("12345678901234567890123")
@@ -456,7 +456,7 @@ def test_everything_can_be_done_with_the_keyboard(
     page.keyboard.press("/")
     expect(page.get_by_label("Find", exact=True)).to_be_focused()
     expect(page.locator(".letter")).to_have_count(18)
-    # On by Tab: the button, three causes, the choice of all, the first box, the first letter.
+    # Tab moves on: the button, three causes, the selection of all, the first box, the first letter.
     for _ in range(5):
         page.keyboard.press("Tab")
     expect(page.get_by_label("Select all shown")).to_be_focused()
@@ -484,7 +484,7 @@ def test_everything_can_be_done_with_the_keyboard(
 
 
 def fits(page: Page) -> bool:
-    """Whether nothing is wider than the window."""
+    """Whether the page is no wider than the window."""
     return bool(
         page.evaluate(
             "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
@@ -517,7 +517,7 @@ def test_a_phone_shows_every_view_without_scrolling_sideways(
     assert below["y"] > 650
 
 
-# The contrast of each text that is seen with what is behind it, as WCAG has it; those below 4.5.
+# Returns texts whose contrast to their background, by WCAG, is below 4.5.
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 
 

@@ -11,7 +11,7 @@ from pgq import Message
 
 
 def handle(message: Message) -> None:
-    """Write down who did it; one message kills the process the first time."""
+    """Record the process of a message; one message kills the process the first time."""
     if message.payload["n"] == 3 and message.attempt == 1:
         os._exit(1)
     with psycopg.connect(message.payload["dsn"], autocommit=True) as conn:
@@ -19,6 +19,6 @@ def handle(message: Message) -> None:
 
 
 def handle_slowly(message: Message) -> None:
-    """Take some time, and write down who did it."""
+    """Work for a while, and record the process."""
     time.sleep(0.5)
     handle(message)

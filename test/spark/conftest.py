@@ -1,4 +1,4 @@
-"""What the tests with Spark share."""
+"""Fixtures of the tests with Spark."""
 
 from __future__ import annotations
 

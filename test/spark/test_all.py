@@ -75,7 +75,7 @@ def test_every_message_is_read_once_while_eras_rotate(
     # A plan from before finds in the copy what is not in the log any more.
     assert read(whole, before) == read(whole, archived) == truth[:90]
     assert read(whole, both) == truth
-    # What died is replayed, and is in two eras then.
+    # Dead letters are replayed, and are in two eras then.
     db.execute("select pgq.replay('work')")
     again = whole.partitions()
     finish(db, 100)
@@ -161,7 +161,7 @@ def test_a_stream_begins_in_the_archive_and_ends_in_the_live_queue(
     close_era(db)
     maintain_until(db, 70)
     fill(n=10, first=151)
-    # It goes on, and takes nothing from those who consume.
+    # The stream continues, and consumes nothing.
     assert run("all") == list(range(1, 161))
     assert db.execute("select count(*) from pgq.stream").fetchone() == (0,)
     low = db.execute("select low from pgq.archive_era").fetchone()

@@ -402,7 +402,7 @@ def test_a_task_that_is_tried_again_publishes_nothing_twice(
 def test_a_task_that_fails_after_it_has_staged_publishes_nothing_twice(
     spark: SparkSession, db: psycopg.Connection, dsn: str, fill: Fill, tmp_path: Path
 ) -> None:
-    """What the first attempt has committed stays behind, and is swept."""
+    """The rows of the first attempt stay staged, and are removed later."""
     fill(n=0)
     marks = str(tmp_path)
 
@@ -441,7 +441,7 @@ def test_a_task_that_fails_after_it_has_staged_publishes_nothing_twice(
 def test_the_log_is_the_same_however_often_it_is_read(
     spark: SparkSession, db: psycopg.Connection, connect: Any, fill: Fill
 ) -> None:
-    """A publisher that was at it when the plan was made is waited for, later ones are not seen."""
+    """The plan waits for open publishers; later ones are not visible."""
     fill(n=10)
     late = connect()
     reader = spark.read.format("pgq").options(mode="log", topic="work", numPartitions=3)

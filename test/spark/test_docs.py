@@ -1,4 +1,4 @@
-"""Every Python block of python/SPARK.md is run, in order, and prints what it says."""
+"""Every Python block of python/SPARK.md is run, in order, and its output is compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ordinary acts that lose no message: overlapping runs, new checkpoints, queues made anew."""
+"""Common operations lose no message: overlapping runs, new checkpoints, recreated queues."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def source(spark: SparkSession, **options: Any) -> DataFrame:
 
 
 def run(df: DataFrame, sink: str, place: Path, **options: Any) -> list[dict[str, Any]]:
-    """Run a stream until everything that is there now is done; return its progress."""
+    """Run a stream until all current messages are done; return its progress."""
     writer = df.writeStream.format(sink).options(**options)
     writer = writer.option("checkpointLocation", str(place / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
@@ -227,7 +227,7 @@ def test_a_new_checkpoint_with_an_old_consumer_is_refused_and_loses_nothing(
     with pytest.raises(Exception, match="belongs to the checkpoint of another query"):
         run(source(spark), "parquet", tmp_path, path=out)
     assert stats(db)[0] == 50
-    # With the old one back it goes on.
+    # With the old checkpoint the stream continues.
     shutil.rmtree(tmp_path / "checkpoint")
     shutil.copytree(tmp_path / "backup", tmp_path / "checkpoint")
     run(source(spark), "parquet", tmp_path, path=out)

@@ -231,7 +231,7 @@ def test_a_queue_is_drained_and_failed_messages_return(
     errors = db.execute("select error, count(*) from pgq.dead_letter group by 1 order by 1")
     assert errors.fetchall() == [("bad 0", 4), ("bad 10", 5)]
     assert stats(db) == (0, 0, 0)
-    # Of an ordering group all in one batch: what is behind one that is refused is written.
+    # All messages of a group are in one batch: those after a refused one are written.
     db.execute(
         "insert into pgq.message (topic, payload, group_key)"
         " select 'work', jsonb_build_object('n', i), 'g' from generate_series(101, 130) i"

@@ -1,4 +1,4 @@
-"""Streams out of a queue and into one."""
+"""Streams from a queue and into a queue."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def source(spark: SparkSession, **options: Any) -> DataFrame:
 
 
 def to_files(df: DataFrame, place: Path) -> StreamingQuery:
-    """Run a stream to files until everything that is there now is done."""
+    """Run a stream to files until all current messages are done."""
     writer = df.writeStream.format("parquet").option("path", str(place / "out"))
     query = writer.option("checkpointLocation", str(place / "checkpoint"))
     return finished(query.trigger(availableNow=True).start())
@@ -249,7 +249,7 @@ def test_a_stream_survives_a_restart_of_the_server(
 
 
 def reader(dsn: str, **options: str) -> PgqStreamReader:
-    """What Spark makes of a stream's options, in this process."""
+    """Return the reader that Spark makes of a stream's options, in this process."""
     given = {"dsn": dsn, "topic": "work", "consumer": "etl"} | options
     ours = schema_of(column_names())
     return PgqStreamReader(Options(given, STREAM_READ, "a stream"), ours)
@@ -297,7 +297,7 @@ def test_a_batch_has_runs_of_ordering_groups_in_order(
 
 
 def batches(stream: PgqStreamReader, most: int) -> int:
-    """Go on as availableNow does, until there is no new batch; return how many there were."""
+    """Continue as availableNow does, until there is no new batch; return how many there were."""
     stream.prepareForTriggerAvailableNow()
     offset, count = stream.initialOffset(), 0
     while (following := stream.latestOffset(offset, ReadMaxRows(most))) != offset:

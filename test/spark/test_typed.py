@@ -1,4 +1,4 @@
-"""Payloads with types, headers as maps, and options as Kafka's users know them."""
+"""Payloads with types, headers as maps, and options of Kafka's source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standalone cluster: a master and two workers with the wheel, each on an address of its own."""
+"""A standalone cluster: a master and two workers with the wheel, each with its own address."""
 
 from __future__ import annotations
 

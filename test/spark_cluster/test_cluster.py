@@ -1,4 +1,4 @@
-"""Two workers: what is read by executors, and what happens when they fail."""
+"""Two workers: reading by executors, and failures."""
 
 from __future__ import annotations
 

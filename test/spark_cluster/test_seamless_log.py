@@ -42,7 +42,7 @@ while True:
 
 
 class Run:
-    """Threads that go on until they are told to end, or one of them has failed."""
+    """Threads that run until they are stopped, or one of them has failed."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -90,7 +90,7 @@ def test_every_read_equals_that_of_a_plain_table(
                 time.sleep(random.random())  # commits late
 
     def consume() -> None:
-        """Most are done, some are given back, or die and are replayed."""
+        """Acknowledge most messages; release some; let some die and replay them."""
         row = consumer.execute("select max(lease_id) from pgq.claim('work', n => 40)").fetchone()
         if row is None or row[0] is None:
             return

@@ -1,4 +1,4 @@
-"""A dump keeps everything: restored elsewhere, the queues go on where they were."""
+"""A dump contains everything: restored queues continue to work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.install import check_invariants
 from harness.server import embedded_server
 from pgq import embedded
 
-# What a database learns again by itself is not worth a place in the dump.
+# Caches are not in the dump.
 LEARNT = {
     "pgq.route",
     "pgq.routing",

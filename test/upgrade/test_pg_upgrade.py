@@ -1,4 +1,4 @@
-"""pg_upgrade to a newer PostgreSQL keeps the queues: they go on where they were."""
+"""pg_upgrade to a newer PostgreSQL keeps the queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fresh, an upgraded and a plain installation are the same thing."""
+"""A fresh, an upgraded and a plain installation have the same objects."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def next_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def here(next_version: Path) -> Iterator[embedded.Server]:
-    """A server that has this version's files and the next one's, with this one as default."""
+    """A server with the files of this version and the next one; this one is the default."""
     with embedded_server(next_version, ROOT) as server:
         yield server
 
@@ -274,7 +274,7 @@ def test_an_upgrade_keeps_a_constraint_of_ones_own(database: Database) -> None:
 def test_an_upgrade_releases_its_locks_while_it_waits(
     here: embedded.Server, database: Database
 ) -> None:
-    """A transaction looks at a view, which the upgrade wants, and then publishes: no deadlock."""
+    """A transaction reads a view, which the upgrade locks, and then publishes: no deadlock."""
     conn = database("upgraded")
     conn.execute("create extension pgq")
     conn.execute("select pgq.create_queue('q')")
@@ -295,7 +295,7 @@ def test_an_upgrade_releases_its_locks_while_it_waits(
 
 
 def test_an_upgrade_under_load_loses_nothing(next_version: Path, tmp_path: Path) -> None:
-    """Workers go on while the next version is installed and while code is replayed."""
+    """Workers run while the next version is installed and while code is replayed."""
     report = Report("upgrade under load")
     with (
         embedded_server(next_version, ROOT) as server,

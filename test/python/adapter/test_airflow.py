@@ -113,7 +113,7 @@ async def test_one_queue_serves_many_assets(airflow: Any, db: psycopg.Connection
             batch, payload = await anext(stream)
             assert [m["payload"] for m in batch["messages"]] == payloads
             assert batch["messages"][0]["headers"] == {"asset": "orders"} or payloads == [2]
-            # Nothing is acknowledged before Airflow says so.
+            # Nothing is acknowledged before Airflow reports the event.
             assert f"{payloads[0]} leased" in left(db)
             await producer.advance([SimpleNamespace(broker_payload=payload, outcome=Outcome(1, 0))])
     assert left(db) is None
@@ -133,7 +133,7 @@ async def test_what_is_not_recorded_comes_again(airflow: Any, db: psycopg.Connec
         assert left(db) == "1 ready, 2 ready, 3 dead"
         again, _ = await anext(stream)
         assert [m["attempt"] for m in again["messages"]] == [1, 1]
-        # An acknowledgement that comes too late changes nothing.
+        # A late acknowledgement changes nothing.
         db.execute("select pgq.release(lease_id) from pgq.leases")
         await producer.advance(items[:1])
 

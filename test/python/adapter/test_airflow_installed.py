@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 class Installed:
-    """Airflow with a directory, and a database in SQLite, of its own."""
+    """Airflow with its own directory and SQLite database."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -143,13 +143,13 @@ def test_messages_become_events_of_assets_and_start_dags(
 def test_every_message_is_recorded_though_the_triggerer_is_killed(
     installed: Installed, db: psycopg.Connection
 ) -> None:
-    # As if a triggerer had died with them: what it has claimed and not recorded.
+    # As if a triggerer had crashed after it claimed messages and before it recorded the event.
     publish(db, "orders", *range(1, 6))
     with installed.triggerer() as process:
         eventually(lambda: db.execute("select from pgq.lease").fetchone() is not None)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    # Nobody waits for the lease here: what the dead one holds is given back by hand.
+    # Do not wait for the lease: release the messages of the crashed triggerer.
     db.execute("select pgq.release(lease_id) from pgq.lease")
     publish(db, "orders", 6)
     with installed.triggerer():

@@ -93,7 +93,7 @@ def eventually(what: Callable[[], Any], seconds: float = PATIENCE) -> Any:
 
 @pytest.fixture
 def app(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The application of a sender, whose tasks a worker knows as well."""
+    """The application of a sender; the worker has the same tasks."""
     monkeypatch.setenv("BROKER", url(dsn))
     (tmp_path / "shop.py").write_text(TASKS)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -37,7 +37,7 @@ def appears(path: Path) -> None:
 
 
 class Project:
-    """A project of Django in a directory and a database of its own."""
+    """A Django project with its own directory and database."""
 
     def __init__(self, directory: Path, environment: dict[str, str]) -> None:
         self.directory = directory
@@ -115,7 +115,7 @@ def test_a_task_runs_though_its_worker_is_killed(project: Project, tmp_path: Pat
     worker.kill()
     worker.communicate()
     assert not path.exists()
-    # Nobody waits for the lease here: what a dead worker holds is given back by hand.
+    # Do not wait for the lease: release the messages of the crashed worker.
     with psycopg.connect(dbname(project), autocommit=True) as conn:
         conn.execute("select pgq.release(lease_id) from pgq.lease")
     worker = project.start(*WORK)

@@ -63,7 +63,7 @@ class Recorded:
 
 @pytest.fixture(params=["psycopg", "asyncpg", "SQLAlchemy", "SQLAlchemy on asyncpg"])
 def call(request: pytest.FixtureRequest, served: dict[str, Any], dsn: str) -> Iterator[Recorded]:
-    # Pools and engines of ours: the client's own connection string knows no sockets.
+    # Use our own pools and engines: the client's connection string does not support sockets.
     if request.param == "psycopg":
         client = PGMQueue(**served)
         yield Recorded(client, lambda result: result)

@@ -1,4 +1,4 @@
-"""Arguments as people write them: taken where the meaning is plain, else refused in a sentence."""
+"""Arguments as people write them: accepted if the meaning is clear, else a short error."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_wrong_type_is_reported(orders: pgq.PooledClient, call: Any, error_tex
         call(orders)
 
 
-# What says nothing to whoever has called with a wrong argument.
+# Error texts that do not help the caller.
 MUTE = re.compile(
     r"function .* does not exist|AttributeError|not supported between|not iterable|unhashable"
     r"|invalid input syntax|unnamed portal|cannot adapt|not callable|has no attribute"

@@ -1,4 +1,4 @@
-"""The block of a claim: what becomes of its messages when it ends, is left, or raises."""
+"""The block of a claim: the outcome of its messages when it ends, is left, or raises."""
 
 from __future__ import annotations
 

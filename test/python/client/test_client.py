@@ -635,16 +635,16 @@ def lost() -> psycopg.OperationalError:
 @pytest.mark.parametrize(
     ("error", "call", "tries"),
     [
-        # Nobody knows whether it took effect: only what may be done twice is.
+        # It is unknown whether the statement took effect: only repeatable calls are repeated.
         (lost, "claim", 4),
         (lost, "extend", 4),
         (lost, "publish", 0),
         (lost, "ack", 0),
-        # The server says that it has done nothing.
+        # The SQLSTATE shows that the statement had no effect.
         (psycopg.errors.DeadlockDetected, "publish", 4),
         (psycopg.errors.SerializationFailure, "ack", 4),
         (psycopg.errors.AdminShutdown, "publish", 4),
-        # It would be so again.
+        # A repetition would fail again.
         (psycopg.errors.QueryCanceled, "claim", 0),
         (psycopg.errors.UndefinedTable, "claim", 0),
     ],

@@ -42,7 +42,7 @@ def states(db: psycopg.Connection) -> list[tuple[Any, ...]]:
 
 
 class Handler:
-    """Remembers what it was called with."""
+    """Records the messages that it was called with."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []

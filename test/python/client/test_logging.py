@@ -1,4 +1,4 @@
-"""What pgq logs: events with stable names, fields for programs, nothing of what messages say."""
+"""The log records of pgq: stable event names, fields for programs, no content of messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces go on from whoever publishes a message to its handler."""
+"""Traces continue from the publisher of a message to its handler."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _exporter = InMemorySpanExporter()
 
 @pytest.fixture(autouse=True)
 def provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A provider for this test alone: the one of the process can only be set once."""
+    """A tracer provider for this test: that of the process can be set only once."""
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(_exporter))
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
@@ -73,7 +73,7 @@ def test_a_handler_runs_within_a_child_of_the_span_that_published(
                 publisher = pgq.Publisher(orders)
                 publisher.publish("orders", 1, correlation_id="c")
     if how == "publisher":
-        # Whoever flushes is somebody else.
+        # The flush happens in another trace.
         with trace.get_tracer("shop").start_as_current_span("flush"):
             publisher.close()
     consume(orders)

@@ -216,7 +216,7 @@ def test_install_upgrades_an_older_plain_installation(
             " caller pgq.caller default current_user) returns boolean"
             " language sql return null::boolean"
         )
-    # The script takes this very version for old, as it does with any it knows.
+    # The script treats the current version as an old one, as it does with every listed version.
     script = install._script()
     monkeypatch.setattr(install, "_script", lambda: script)
     monkeypatch.setattr(install, "__version__", __version__ + ".1")
@@ -533,7 +533,7 @@ def test_consume_runs_commands_side_by_side(
     pgq_process: Command, orders: pgq.PooledClient, tmp_path: Path
 ) -> None:
     orders.publish_batch("orders", [1, 2, 3])
-    # Each waits until all three are there.
+    # Each command waits until all three run.
     command = f"cd {tmp_path}; touch $PGQ_ID; while [ $(ls | wc -l) -lt 3 ]; do sleep 0.05; done"
     result = pgq_process("consume", "orders", "--exec", command, "--drain", "--concurrency", 3)
     assert "3 handled, 0 failed" in result.err

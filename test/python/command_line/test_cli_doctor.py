@@ -1,4 +1,4 @@
-"""Each finding of ``pgq doctor`` is provoked, and gone after its cure."""
+"""Each finding of ``pgq doctor`` is provoked, and disappears after its cure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Examine = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def examine(pgq_run: Command) -> Examine:
-    """Make one check; return what it has found, which the exit code has to agree with."""
+    """Run one check; return its findings, and compare the exit code."""
 
     def examine(name: str, *options: object) -> list[dict[str, Any]]:
         result = pgq_run("doctor", "--only", name, "--json", *options)
@@ -111,7 +111,7 @@ def test_a_role_that_cannot_see_other_sessions_is_informed(
 
 
 def test_a_night_in_which_everything_was_ok(pgq_run: Command, client: pgq.PooledClient) -> None:
-    """2,044 messages that nobody consumed, 733 dead letters and a pause: nine times ok once."""
+    """2,044 messages without a consumer, 733 dead letters and a pause must be findings."""
     for name in ("reports", "webhooks", "emails", "imports"):
         client.create_queue(name, max_attempts=1)
     client.publish_batch("reports", [1] * 2044)

@@ -1,4 +1,4 @@
-"""What the command line looks like to people: columns, dates, colours, causes, hints."""
+"""The output of the command line for people: columns, dates, colours, causes, hints."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_table_that_cannot_fit_has_a_line_for_each_cell(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 * 12 + 1
     assert lines[1] == "\x1b[1mcolumn_1  \x1b[0m 1"
-    # For the terminal to break, and nothing in it is obeyed.
+    # The terminal wraps the text, and control characters have no effect.
     assert lines[11] == "\x1b[1mcolumn_11 \x1b[0m [red] [2J" + "long " * 30
 
 

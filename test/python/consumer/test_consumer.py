@@ -1,4 +1,4 @@
-"""Consumers on threads: what they take, how they fail, how they end."""
+"""Consumers on threads: claiming, failing, ending."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
 
 
 class Handler:
-    """Remembers what it was called with."""
+    """Records the messages that it was called with."""
 
     def __init__(self, action: Callable[[Message], Any] | None = None) -> None:
         self.seen: list[Any] = []
@@ -56,7 +56,7 @@ def orders(client: pgq.PooledClient) -> pgq.PooledClient:
 
 @pytest.fixture
 def crashing() -> Iterator[embedded.Server]:
-    """A server of its own, with pgq and a queue, that a test may stop."""
+    """A separate server with pgq and a queue, which the test may stop."""
     with embedded.start(extension_dir=ROOT, settings=SETTINGS) as server:
         with psycopg.connect(server.dsn(), autocommit=True) as conn:
             conn.execute("create extension pgq")
@@ -272,7 +272,7 @@ def test_a_stale_lease_is_logged_and_changes_nothing(
 
 
 class Wire:
-    """Notes the statements that a client sends, and may cut one off."""
+    """Records the statements that a client sends, and can cut one off."""
 
     def __init__(self, client: pgq.PooledClient, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: list[str] = []
@@ -302,7 +302,7 @@ def wire(orders: pgq.PooledClient, monkeypatch: pytest.MonkeyPatch) -> Wire:
 
 
 def drain(way: str, client: pgq.PooledClient, act: Callable[[Message], Any], **options: Any) -> int:
-    """Let a consumer or a loop handle what there is; return how many."""
+    """Let a consumer or a loop handle all messages; return how many."""
     options = {"batch_size": 10, "drain": True} | options
     if way == "handler":
         consumer = pgq.Consumer(client, "orders", act, **options)
@@ -513,7 +513,7 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
 
 
 def falling_asleep(consumer: pgq.Consumer) -> threading.Event:
-    """Set when the consumer has looked for the last time and waits to be woken."""
+    """Set when the consumer has made its last claim and waits for a notification."""
     source = consumer._source
     asleep, wait = threading.Event(), source._woken.wait
 
@@ -615,7 +615,7 @@ def test_channels_are_listened_to_as_consumers_come_and_go(
                 assert asleep.wait(30)
                 orders.publish("bills", number)
                 wait_for(second.has(*range(1, number + 1)))
-            # Whatever is heard next, nobody waits for the channel any more.
+            # The consumer no longer waits for the channel, whatever notification arrives next.
             db.execute("select pg_notify(%s, '')", [own])
             wait_for(lambda: db.execute(asked, [f'unlisten "{other}"']).fetchone() is not None)
             assert not hears(other)
@@ -702,7 +702,7 @@ def test_a_consumer_survives_a_restart_of_the_server(
 def test_a_pooler_that_swallows_notifications_is_found_out(
     orders: pgq.PooledClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # What such a pooler does to LISTEN: it is accepted, in a session that is then somebody else's.
+    # A pooler accepts LISTEN in a session that another client uses afterwards.
     monkeypatch.setattr("pgq._shared.sql.LISTEN", "select 1")
     monkeypatch.setattr("pgq._sync.listener._PROOF_SECONDS", 0.3)
     handler = Handler()
@@ -856,7 +856,7 @@ def test_one_consumer_of_a_process_does_the_upkeep(
     with pgq.Consumer(orders, "orders", handler), pgq.Consumer(orders, "orders", handler):
         wait_for(lambda: len(calls) >= 2)
         time.sleep(0.3)
-    # One at once, and then one each half second, however long that took.
+    # One immediately, and then one each half second, however long that took.
     assert 2 <= len(calls) <= 1 + (time.monotonic() - began) / 0.5
 
 

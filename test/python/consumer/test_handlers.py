@@ -336,7 +336,7 @@ def test_what_the_server_says_is_logged(
         pgq.Client(db).subscribe("ear", "news", {"a": 3})
         assert len(records(caplog, "server_notice")) == 2
         caplog.clear()
-        # What is the borrower's own is none of our business.
+        # Notices of the borrower's own statements are not logged.
         db.execute("do $$ begin raise warning 'mine'; end $$")
         assert caplog.records == []
 

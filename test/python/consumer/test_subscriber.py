@@ -1,4 +1,4 @@
-"""Subscribers: objects that are told about the messages of topics."""
+"""Subscribers: objects that are called with the messages of topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 10.0) -> None:
 
 
 class Ear:
-    """A subscriber that remembers what it has heard."""
+    """A subscriber that records its messages."""
 
     def __init__(self, subscriber_id: str, fail: bool = False) -> None:
         self.subscriber_id = subscriber_id
@@ -355,7 +355,8 @@ def test_the_queue_of_a_killed_process_is_dropped(
             " where q.queue_id = s.queue_id and q.name = %s",
             [left],
         )
-        # The manager's own consumer may be at it, too: then this call does nothing.
+        # The manager's own consumer may run maintenance at the same time: then this call does
+        # nothing.
         deadline = time.monotonic() + 60
         while left in queues(db):
             assert time.monotonic() < deadline, "it is not dropped"

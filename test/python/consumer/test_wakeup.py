@@ -41,7 +41,7 @@ def listen(conn: psycopg.Connection, queue: str) -> None:
 
 @dataclass
 class Consumer:
-    """A consumer that keeps to the protocol: claim until there is nothing, wait_begin, sleep."""
+    """A consumer that follows the protocol: claim until nothing is left, wait_begin, sleep."""
 
     conn: psycopg.Connection
     queue: str
@@ -87,7 +87,7 @@ class Consumer:
         return bool(list(self.conn.notifies(timeout=seconds, stop_after=1)))
 
     def go_to_sleep(self) -> None:
-        """Do what has to be done before sleeping; there must be nothing to claim."""
+        """Run the protocol before sleeping; the queue must be empty."""
         while True:
             assert not self.claim()
             if self.wait_begin() == self.timeout:
@@ -109,10 +109,10 @@ class Consumer:
                 self.woken += 1
             elif self.claim():
                 if seconds < 1:
-                    # It was told to look again soon: somebody may not know of it.
+                    # It has to claim again soon: a publisher may not have seen its registration.
                     self.unarmed += 1
                 else:
-                    # It slept all the time, and there was something.
+                    # It slept although there was a message.
                     self.lost += 1
 
 
@@ -339,7 +339,7 @@ def test_a_listener_that_lost_its_connection_misses_nothing(connect: Connect) ->
     first.go_to_sleep()
     db.execute("select pg_terminate_backend(%s, 10000)", [first.conn.info.backend_pid])
     db.execute("select pgq.publish('q', '\"meanwhile\"')")
-    # LISTEN first, then look: what came meanwhile is there, what comes later is told.
+    # LISTEN first, then claim: earlier messages are found, later ones notify.
     second = Consumer(connect(), "q", "second life")
     assert second.claim()
     second.go_to_sleep()

@@ -1,4 +1,4 @@
-"""Consumers in processes of their own."""
+"""Consumers in their own processes."""
 
 from __future__ import annotations
 

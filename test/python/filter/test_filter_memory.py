@@ -1,4 +1,4 @@
-"""A filtered consumer that finds nothing remembers how far it has looked, and misses nothing."""
+"""The scan cursor: a filtered consumer tests each message once, and misses none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RARE = {"type": "rare"}
 
 @pytest.fixture
 def queue(db: psycopg.Connection) -> str:
-    """A queue with a backlog in which no message is rare."""
+    """A queue with a backlog that does not match the filter."""
     db.execute("select pgq.create_queue('orders', lease => '1 h')")
     backlog(db, 2000)
     return "orders"
@@ -35,7 +35,7 @@ def publish(db: psycopg.Connection, payload: Any, **headers: Any) -> None:
 
 
 def claim(db: psycopg.Connection, document: dict[str, Any] | None = None, n: int = 10) -> list[Any]:
-    """The payloads that a claim takes, and in the last place its token."""
+    """Return the payloads of a claim, and its token at the end."""
     rows = db.execute(
         "select payload, lease_id from pgq.claim('orders', %s, %s)",
         [None if document is None else json.dumps(document), n],
@@ -67,7 +67,7 @@ def listen(db: psycopg.Connection) -> list[str]:
 
 
 def look_in_vain(db: psycopg.Connection, document: dict[str, Any] = RARE) -> None:
-    """Claim until the filter has looked at everything and remembers it."""
+    """Claim until the filter has tested all messages and its cursor is stored."""
     for _ in range(2):  # the first claim of all keeps the compiled filter, and so has written
         assert take(db, document) == []
     before = count_tests(db)

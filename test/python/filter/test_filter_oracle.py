@@ -223,7 +223,7 @@ def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def below(fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """What may stand in the place of a test, given what may stand deeper."""
+    """Return what may be in place of a test, given what may be deeper."""
     test = operator_tests(fields)
     return short(
         st.one_of(
@@ -331,7 +331,7 @@ filters = short(st.recursive(blocks, logic, max_leaves=4))
 
 
 def parts_of(document: Any) -> list[Any]:
-    """Every value in a document: what a message must hold to match it."""
+    """Return every value in a document, which a message needs to match it."""
     below = document.values() if isinstance(document, dict) else document
     if isinstance(document, dict | list):
         return [document, *(part for value in below for part in parts_of(value))]
@@ -415,7 +415,7 @@ NOW = 1893456000
 
 
 def valid(document: Any) -> Test:
-    """What the oracle makes of the document; one over a limit is no example."""
+    """Return the oracle's test of the document; skip documents over a limit."""
     try:
         return compile_filter(document)
     except InvalidFilter as error:

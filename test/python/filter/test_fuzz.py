@@ -1,4 +1,4 @@
-"""Any arguments at all: an answer or an error of the caller, never an internal one or a crash."""
+"""Random arguments: a result or an error of the caller, never an internal error or a crash."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ SPANS = [
 ]
 MOMENTS = ["now", "infinity", "-infinity", "4713-01-01 BC", "294276-12-31", "epoch", "2000-01-01"]
 
-# XX is a defect of ours or of PostgreSQL, P0 an error without a code, 42 a wrong statement, and so
-# on: what a caller must never be told, except by an error that is meant and says what to do.
+# XX is a defect of pgq or PostgreSQL, P0 an error without a code, 42 a wrong statement, and so on.
+# A caller must not get these, except from a deliberate error with a hint.
 DEFECTS = ("XX", "P0", "42", "58", "F0", "0B", "21", "23", "24", "25", "2F", "38", "39", "08", "57")
 MEANT = {"P0002", "42704"}
 
@@ -152,7 +152,7 @@ def routines(db: psycopg.Connection) -> list[Routine]:
 
 
 class Fuzzer:
-    """Arguments at random, with some that mean something in the database."""
+    """Random arguments, some of them with meaning in the database."""
 
     def __init__(self, db: psycopg.Connection, seed: int) -> None:
         self.db = db
@@ -160,7 +160,7 @@ class Fuzzer:
         self.names = ["orders", "audit"]
 
     def prepare(self) -> None:
-        """Make anew what earlier calls may have changed."""
+        """Restore what earlier calls may have changed."""
         self.db.execute("select set_config('statement_timeout', '0', false)")
         for name in ("orders", "audit"):
             self.db.execute(
@@ -291,11 +291,11 @@ def test_no_argument_leads_to_an_internal_error(db: psycopg.Connection, seed: in
         else:
             statement, values = fuzzer.call(fuzzer.chance.choice(known))
         seen.add(outcome(db, statement, values))
-    # Not everything may be refused, nor may everything be fine.
+    # Some calls must fail, and some must succeed.
     assert {None, "22023", "QU001", "QU003", "QU004"} <= seen
 
 
-# What must not be heard of: everything about the other queue has this in it.
+# A secret: everything about the other queue contains this text.
 SECRET = "s3cr3t"
 OTHERS = """
 select pgq.create_queue('s3cr3t', lane_keys => '{type}', max_attempts => 1, retention => '2 days');
@@ -319,7 +319,7 @@ where s.queue = 's3cr3t' and m.topic <> 'orders' order by id
 
 
 def raw(answer: psycopg.Cursor) -> str:
-    """Return the rows as the server has sent them: not every moment is one of Python's."""
+    """Return the rows as text from the server: Python cannot represent every timestamp."""
     found = answer.pgresult
     assert found is not None
     cells = [found.get_value(i, k) for i in range(found.ntuples) for k in range(found.nfields)]

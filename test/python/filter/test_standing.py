@@ -159,7 +159,7 @@ def test_messages_reach_the_subscriptions_that_testing_each_finds(
     assert (lost, wrong) == (0, 0)
     assert delivered == matches, "each once"
 
-    # The evaluator without a server says the same of some messages and all filters.
+    # The evaluator without a server gives the same result for some messages and all filters.
     tests = [compile_filter(filter) for filter in documents]
     ids = [id for (id,) in db.execute("select id from pgq.message order by id").fetchall()]
     for position in chance.sample(range(len(messages)), 20):

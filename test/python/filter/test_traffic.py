@@ -1,4 +1,4 @@
-"""What crosses the wire: a filter of the database sends only what matches."""
+"""Network traffic: a filter of the database sends only matches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MESSAGES = 2000
 
 @pytest.fixture(scope="module")
 def proxy_dsn() -> Iterator[tuple[Proxy, str]]:
-    """A queue with 2,000 messages, and a way to it that counts."""
+    """A queue with 2,000 messages, behind a proxy that counts bytes."""
     with embedded_server() as server, Proxy(server.port) as proxy:
         with psycopg.connect(server.dsn(), autocommit=True) as conn:
             conn.execute("create extension pgq")
@@ -50,5 +50,5 @@ def test_a_filter_of_the_database_sends_only_matches(
         here.release()
     assert {message.id for message in there} == {message.id for message in here}
     assert len(there) == MESSAGES * percent // 100
-    # Besides the messages there are the answers to a few short statements.
+    # The rest are answers to a few short statements.
     assert by_server < by_client * percent / 100 + 4096

@@ -1,10 +1,10 @@
-"""Random operations on three connections, each judged against a simple model of the promises.
+"""Random operations on three connections, each compared with a simple model of the promises.
 
-The model knows what a message may do: become ready when it is due, come back when its lease has
-expired, die after its last attempt or when its time is over; all else only because somebody has
-said so. Of an ordering group one message at a time is under way, and of those that wait the lowest
-id is next. Before and after every operation the state is read, on the connection itself and by an
-observer who sees what is committed: every difference has to be one that the model allows. So a
-message that is lost, doubled, held twice, out of turn or counted wrongly shows at once, with the
+In the model a message becomes ready when it is due, is redelivered when its lease has expired, and
+becomes a dead letter after its last attempt or its expiry. All other changes need an operation. An
+ordering group has one message in progress at a time, and the waiting message with the lowest id is
+next. The state is read before and after every operation, on the connection itself and by an
+observer that sees committed data. Every difference must be one that the model allows. So a message
+that is lost, duplicated, held twice, out of order or counted wrongly is found immediately, with the
 steps that led there.
 """

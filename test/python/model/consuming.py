@@ -1,4 +1,4 @@
-"""What consumers do."""
+"""Operations of consumers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Consuming(Driver):
         ended: Iterable[int],
         until: float,
     ) -> None:
-        """Judge a claim that found these messages, after it had ended others."""
+        """Check a claim that found these messages and ended others."""
         changes: dict[int, Place | None] = dict.fromkeys(ended)
         facts = self.known(session)
         assert len(rows) <= n
@@ -97,11 +97,12 @@ class Consuming(Driver):
             changes[message_id] = Place("leased", attempt, until, lease)
             if lease not in self.leases:
                 self.leases.append(lease)
-        # Whose turn came during the claim, because the head of its group had expired, comes late.
+        # A message whose turn came during the claim, because the head of its group had expired,
+        # comes late.
         ordered = [row for row in rows if before[row[1]].state != "waiting"]
         if not self.laned:
-            # Of one priority what is fresh comes in the order in which it was published; of a batch
-            # those of groups are sets of their own.
+            # First deliveries of one priority are in the order of publication; messages of groups
+            # in a batch have their own sets.
             for grouped in (False, True):
                 fresh = [
                     (-row[2], row[1])
@@ -111,7 +112,7 @@ class Consuming(Driver):
                 assert fresh == sorted(fresh), "out of order"
         for row in rows:
             facts[row[1]].fresh = facts[row[1]].untouched = False
-        # Of one priority the sets are in order, and sets of a batch may overlap.
+        # The sets of one priority are in order, and sets of a batch may overlap.
         assert [row[2] for row in ordered] == sorted((row[2] for row in ordered), reverse=True)
         if self.paused and not session.repeatable:
             assert not rows, "delivered while paused"
@@ -146,7 +147,7 @@ class Consuming(Driver):
         return any(p is not None and p.state == "ready" for p in fates)
 
     def choose(self, session: Session, pick: int, part: int | None) -> Choice:
-        """A lease, perhaps of the past, and all or some or wrong ids."""
+        """Choose a lease, perhaps an ended one, and all, some or wrong ids."""
         lease = self.leases[-1 - pick % min(len(self.leases), 6)]
         return Choice(lease, self.some_of(session, lease, pick, part))
 
@@ -249,7 +250,7 @@ class Consuming(Driver):
             self.done(session, ended[0], changes)
 
     def retreated(self, session: Session, before: View, ids: list[int]) -> dict[int, Place | None]:
-        """Who waits in line again because these have failed, perhaps until another time."""
+        """Return messages that return to their group backlog because these have failed."""
         facts = self.known(session)
         waits = self.promises.retreat(before, ids, facts)
         for message_id, due in session.conn.execute(

@@ -1,4 +1,4 @@
-"""Three connections and an observer: every operation on one is judged for all of them."""
+"""Three connections and an observer: every operation on one is checked for all of them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from model.promises import (
     members,
 )
 
-# A clock that stands still between the steps, the same for all sessions and snapshots. It is in the
-# past, so that filters, which are compiled by the true clock, are not forgotten as old.
+# A clock that is constant between steps, the same for all sessions and snapshots. It is in the
+# past, so that filters, which are compiled with the real clock, are not removed as old.
 CLOCK = """
 create sequence public.clock minvalue 0;
 select setval('public.clock', 0);
@@ -39,8 +39,8 @@ language sql volatile parallel safe
 return timestamptz '2025-02-01 00:00:00+00'
     + pg_sequence_last_value('public.clock'::regclass) * interval '1 s';
 """
-# What is remembered only after many messages is remembered after a few, and nobody waits for long;
-# what is done to many staged messages is done to a few, and slices are of single messages.
+# Low limits, so that few messages reach them: cursors, truncation of staged messages, slices. Waits
+# are short.
 HASTE = r"""
 do $$
 declare
@@ -71,7 +71,7 @@ $$
 
 kinds = st.integers(0, 2)
 headers = st.fixed_dictionaries({}, optional={"k": kinds, "z": st.sampled_from(["a", "b"])})
-# Few, so that they are used again and remember what they have seen.
+# Few filters, so that they are used repeatedly and have scan cursors.
 filters = st.sampled_from([{"k": 0}, {"k": 0}, {"z": "a"}, {"k": 1, "z": "b"}])
 connections = st.integers(0, 2)
 picks = st.integers(0, 10**6)
@@ -79,7 +79,8 @@ delays = st.sampled_from([None, None, None, 1, 30])
 expiries = st.sampled_from([None, None, None, 5, 60])
 priorities = st.sampled_from([0, 0, 0, 5, -1])
 WRITERS = ["v", "w"]
-# How often a claim looks for all that is due; in between only for what is due since the last time.
+# How often a claim reads everything that is due; in between it reads only what became due since
+# then.
 FULL_SECONDS = 5
 GROUPS = [None, None, "g", "h"]
 groups = st.sampled_from(GROUPS)
@@ -98,13 +99,13 @@ class Session:
     emptied: bool = False
 
     def forget(self) -> None:
-        """The transaction is over."""
+        """Clear the state of the transaction."""
         self.open = self.repeatable = self.emptied = False
         self.touched, self.facts, self.aside = {}, {}, {}
 
 
 class Refused(Exception):
-    """The operation failed in a way that is allowed, and has changed nothing."""
+    """The operation failed with an allowed error, and has changed nothing."""
 
 
 class Driver(RuleBasedStateMachine):
@@ -157,7 +158,7 @@ class Driver(RuleBasedStateMachine):
         self.leases: list[int] = []
         self.names: Names = {}
         self.committed: View = {}
-        # Committed only after they were due: until when a claim need not have looked for them.
+        # Messages that were committed after they were due: claims may find them only later.
         self.overdue: dict[int, float] = {}
         self.aside: Aside = {}
         for session in self.sessions:
@@ -187,7 +188,7 @@ class Driver(RuleBasedStateMachine):
         self.observer.execute("select pgq.create_queue(%s)", [self.aside_queue()])
 
     def other_topic(self) -> str:
-        """A topic of which the queue receives what a filter says."""
+        """A topic to which the queue is subscribed with a filter."""
         return f"{self.queue}.other"
 
     def aside_queue(self) -> str:
@@ -219,7 +220,7 @@ class Driver(RuleBasedStateMachine):
         return found
 
     def look_aside(self, conn: psycopg.Connection) -> Aside:
-        """What is staged, and how far writers and streams are."""
+        """Return the staged messages, and the positions of writers and streams."""
         rows = conn.execute(
             "with clock as (select timestamptz '2025-02-01 00:00:00+00' as zero)"
             " select 'staged', token::text, position, jsonb_build_array("
@@ -237,11 +238,11 @@ class Driver(RuleBasedStateMachine):
         return found
 
     def shut_out(self, session: Session | None) -> bool:
-        """Whether somebody else is emptying the staging table."""
+        """Whether another session is truncating the staging table."""
         return any(other.emptied for other in self.sessions if other is not session)
 
     def put_aside(self, session: Session, before: Aside, changes: Aside) -> None:
-        """Judge what an operation has done aside of the messages."""
+        """Check the effects of an operation on staged messages, writers and streams."""
         assert self.look_aside(session.conn) == apply(before, changes)
         if session.open:
             session.aside |= changes
@@ -249,14 +250,14 @@ class Driver(RuleBasedStateMachine):
             self.aside = apply(self.aside, changes)
 
     def seen_aside(self, session: Session) -> Aside:
-        """What a session sees: what is committed, and what it has done."""
+        """Return what a session sees: committed state, and its own changes."""
         found = self.look_aside(session.conn)
         if not session.repeatable:  # else it may look at the past
             assert found == apply(self.aside, session.aside)
         return found
 
     def stalls(self, conn: psycopg.Connection) -> set[str]:
-        """The groups that a publisher held when their head was done: a later claim moves them."""
+        """The groups with a deferred advance, which a later claim makes."""
         rows = conn.execute(
             "select group_key from pgq.group_stall join pgq.queue using (queue_id) where name = %s",
             [self.queue],
@@ -274,14 +275,14 @@ class Driver(RuleBasedStateMachine):
             self.sound_groups(session.conn, after, facts)
 
     def sound_groups(self, conn: psycopg.Connection, view: View, facts: Known) -> None:
-        """One of a group at a time, and not none while others wait."""
+        """Check that a group has one message in progress, and that none waits without one."""
         idle = self.promises.idle_groups(view, facts)
         assert not idle or idle <= self.stalls(conn), f"these groups wait for nobody: {idle}"
 
     def perform(
         self, session: Session, statement: str, arguments: list[Any], *allowed: str
     ) -> list[Any]:
-        """Run a statement; if it fails as it may, nothing has changed."""
+        """Run a statement; if it fails with an allowed error, nothing has changed."""
         others = any(other.open for other in self.sessions if other is not session)
         codes = {*allowed}
         if others:
@@ -301,7 +302,7 @@ class Driver(RuleBasedStateMachine):
             raise Refused(error.sqlstate) from None
 
     def done(self, session: Session, before: View, changes: dict[int, Place | None]) -> View:
-        """Judge what an operation has done, for its own session and for everybody."""
+        """Check the effects of an operation, for its own session and for the observer."""
         after = self.view(session.conn)
         self.judge(session, before, after, changes)
         if session.open:
@@ -324,7 +325,7 @@ class Driver(RuleBasedStateMachine):
     def lined_up(
         self, session: Session, before: View, ids: list[int], place: Place
     ) -> dict[int, Place | None]:
-        """Where messages come: of a group the first, if nobody is before it; the others wait."""
+        """Return states of added messages: the first of a group without a head is ready."""
         facts = self.known(session)
         rest = {m: p for m, p in before.items() if m not in ids}
         busy = set(members(rest, facts, *self.promises.heads))
@@ -344,7 +345,7 @@ class Driver(RuleBasedStateMachine):
         return next((session for session in self.sessions if not session.open), None)
 
     def change(self, statement: str, arguments: list[Any], *allowed: str) -> None:
-        """Something that an idle session does, and that moves no message."""
+        """Run a statement of an idle session that moves no message."""
         if session := self.idle():
             before = self.view(session.conn)
             try:
@@ -398,6 +399,6 @@ class Driver(RuleBasedStateMachine):
 
     @rule(which=connections)
     def terminate(self, which: int) -> None:
-        """Whoever is in a transaction dies."""
+        """End a session that is in a transaction."""
         if self.sessions[which].open:
             self.end(self.sessions[which], "terminate")

@@ -1,7 +1,8 @@
 """Random claims of a limited queue on three connections, and schedules that run beside them.
 
-Limits are never exceeded, whatever is open, given back, expired or changed; rates by every window
-between two claims. Each time of a schedule publishes one message, whoever claims or maintains.
+Limits are never exceeded, whatever is open, released, expired or changed. Rates are checked over
+every window between two claims. Each run of a schedule publishes one message, whichever session
+claims or maintains.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from conftest import Connect
 
 from model.driver import CLOCK
 
-# Nobody waits for long: all connections are in one thread.
+# Short waits: all connections are in one thread.
 HASTE = """
 alter function pgq._lock_flow(int, bigint) set lock_timeout = '5ms';
 alter function pgq._await_rows(tid[]) set lock_timeout = '5ms';
@@ -157,7 +158,7 @@ class Walk:
         self.leases.append(rows[0][0])
 
     def finish(self, session: Session) -> None:
-        """End a lease, or give it back."""
+        """Acknowledge a lease, or release it."""
         if self.leases:
             lease = self.leases.pop(self.chance.randrange(len(self.leases)))
             verb = self.chance.choice(["ack", "ack", "nack", "release"])
@@ -190,7 +191,7 @@ class Walk:
             session.conn.execute("call pgq.maintain()")
 
     def change(self, session: Session) -> None:
-        """Other limits, while nobody is in the middle of a claim."""
+        """Change the limits while no claim is open."""
         if self.chance.random() < 0.2 and not any(other.open for other in self.sessions):
             self.limit(self.chance.choice(LIMITS))
 
@@ -231,7 +232,7 @@ class Walk:
                 assert j - i + 1 <= size + speed * (takes[j][0] - first), "faster than the rate"
 
     def check_schedule(self, *, all_of_them: bool) -> None:
-        """Each time has had one message, and none was left out."""
+        """Check that each run has published one message, and that none is missing."""
         rows = self.observer.execute(
             "select extract(epoch from (headers ->> 'scheduled_at')::timestamptz"
             " - timestamptz '2025-02-01 00:00:00+00')::int from pgq.message where topic = %s"
@@ -250,7 +251,7 @@ class Walk:
         assert self.observer.execute("select * from pgq.check()").fetchall() == []
 
     def drain(self) -> None:
-        """Whatever has happened, everything is delivered in the end, and every time has run."""
+        """Check that everything is delivered in the end, and that every run was published."""
         self.check()
         self.observer.execute("call pgq.maintain()")
         self.check_schedule(all_of_them=True)

@@ -1,4 +1,4 @@
-"""All that may happen, and what has to hold after each step."""
+"""All operations, and the invariants after each step."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Machine(Staging, Naming, Streaming, Operating, Upkeep):
             self.observer.execute("select pgq.drop_queue(%s, force => true)", [queue])
 
     def drain(self) -> None:
-        """Whatever has happened, all that is not dead can be delivered in the end."""
+        """Check that all messages that are not dead can be delivered in the end."""
         self.pause(pause=False)
-        # What is held without an end comes back when somebody says so.
+        # Leases that never expire are released explicitly.
         self.observer.execute(
             "select pgq.release(lease_id) from pgq.leases where queue = %s and until is null",
             [self.queue],
@@ -69,7 +69,7 @@ class Machine(Staging, Naming, Streaming, Operating, Upkeep):
             if lease[0] is not None:
                 self.observer.execute("select pgq.ack(%s)", [lease[0]])
                 continue
-            # A dead letter may be all that others wait for.
+            # A dead letter may block its group.
             waiting = members(self.view(self.observer), self.facts, "waiting")
             if not waiting or self.promises.heads == UNDER_WAY:
                 break

@@ -1,4 +1,4 @@
-"""Claims that have a name, and what readers of a lease see."""
+"""Named claims, and the readers of a lease."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Naming(Consuming):
     def settle_named(
         self, which: int, key: str, pick: int, part: int | None, how: str, delay: int | None
     ) -> None:
-        """The same as by the token."""
+        """End a named claim, as by the token."""
         session = self.sessions[which]
         lease = named(self.view(session.conn), self.names, key)
         ids = self.some_of(session, lease, pick, part)

@@ -1,4 +1,4 @@
-"""What operators do to messages that wait."""
+"""Operations of operators on waiting messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Operating(Driver):
         part: int | None,
         delay: int,
     ) -> None:
-        """Cancel, move or reschedule what matches, or some of the messages by their ids."""
+        """Cancel, move or reschedule matching messages, or messages by id."""
         session = self.sessions[which]
         if verb.startswith("move"):
             self.move(

@@ -1,4 +1,4 @@
-"""The model: what a message may do by itself, and what holds for all of them at all times."""
+"""The model: what may happen to a message without an operation, and invariants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def matches(document: dict[str, Any] | None, found: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a message is; until is when it is due, or when its lease ends (infinity: never)."""
+    """The state of a message; `until` is when it is due or its lease expires (infinity: never)."""
 
     state: str
     attempt: int
@@ -29,7 +29,7 @@ class Place:
 
 @dataclass
 class Facts:
-    """What never changes about a message, apart from that a replay may revive it."""
+    """The constant properties of a message, except that a replay may revive it."""
 
     priority: int
     headers: dict[str, Any]
@@ -60,7 +60,7 @@ Aside = dict[tuple[str, str, int], list[Any] | None]
 
 
 def same(is_now: Place | None, may_be: Place | None) -> bool:
-    """Equal, but for a due time that was left to chance."""
+    """Whether two states are equal; a random due time is ignored."""
     if is_now is None or may_be is None:
         return is_now is may_be
     if may_be.state == "scheduled" and may_be.until is None:
@@ -84,14 +84,14 @@ def held(view: View, lease: int | None) -> dict[int, Place]:
 
 
 def named(view: View, names: Names, key: Hashable) -> int | None:
-    """The lease that has a name, as long as it holds anything."""
+    """Return the lease of a name, as long as it holds messages."""
     leases = {p.lease for p in view.values() if p.lease is not None and names.get(p.lease) == key}
     assert len(leases) <= 1, f"{key} is the name of {leases}"
     return leases.pop() if leases else None
 
 
 def reading_order(view: View, facts: Known, lease: int | None) -> list[int]:
-    """The messages of a lease as they are always read again."""
+    """Return the messages of a lease in the order in which they are read."""
     found = held(view, lease)
     return sorted(found, key=lambda m: (-facts[m].priority, found[m].attempt == 1, m))
 
@@ -115,7 +115,7 @@ def staged(aside: Aside, tokens: list[str]) -> Aside:
 
 
 class Promises:
-    """What a queue with this policy promises."""
+    """The promises of a queue with this policy."""
 
     def __init__(self, on_expiry: str, on_dead: str, now: float) -> None:
         self.on_expiry = on_expiry
@@ -126,7 +126,7 @@ class Promises:
         self.runs: set[int | None] = set()
 
     def fate(self, place: Place, facts: Facts) -> list[Place | None]:
-        """All that may become of a message by itself, up to now."""
+        """Return all states that a message may have reached without an operation."""
         now, fates, i = self.now, [place], 0
         gone = False
         while i < len(fates):
@@ -183,7 +183,7 @@ class Promises:
             assert left == line[: len(left)], f"group {group} was {line}, left by {left}"
 
     def idle_groups(self, view: View, facts: Known) -> set[str]:
-        """One of a group at a time is under way, or one run; the groups that wait for nobody."""
+        """Check that a group has one message or run in progress; return the idle groups."""
         heads = members(view, facts, *self.heads)
         for group, found in heads.items():
             leases = {view[m].lease for m in found}
@@ -192,7 +192,7 @@ class Promises:
         return members(view, facts, "waiting").keys() - heads.keys()
 
     def retreat(self, before: View, ids: list[int], facts: Known) -> set[int]:
-        """Who waits again when these fail: not the heads; and whoever is behind one of them."""
+        """Return the messages that wait again when these fail: later messages of their groups."""
         waits: set[int] = set()
         for group, failed in members({m: before[m] for m in ids}, facts, "leased").items():
             lease = before[failed[0]].lease
@@ -204,7 +204,7 @@ class Promises:
     def publish_staged(
         self, aside: Aside, tokens: list[str], size: int | None, epoch: tuple[str, int] | None
     ) -> tuple[Aside, Aside] | None:
-        """What is published, and what it changes aside; None: it is refused."""
+        """Return what is published, and the other changes; None if the call is refused."""
         found = staged(aside, tokens)
         changes: Aside = dict.fromkeys(found)
         if epoch is not None:
@@ -216,7 +216,7 @@ class Promises:
         return (found, changes) if size in (None, len(found)) else None
 
     def orphans(self, aside: Aside) -> set[tuple[str, str, int]]:
-        """What was staged too long ago."""
+        """Return messages that were staged too long ago."""
         return {
             key
             for key, value in aside.items()
@@ -224,5 +224,5 @@ class Promises:
         }
 
     def may_own(self, stream: list[Any] | None, owner: str) -> bool:
-        """Whether somebody may take a stream's name: it is free, or its own, or was left alone."""
+        """Whether an owner may take a stream's name: it is free, its own, or has expired."""
         return stream is None or stream[1] in (None, owner) or stream[2] <= self.now

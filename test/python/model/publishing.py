@@ -1,4 +1,4 @@
-"""What publishers do."""
+"""Operations of publishers."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Publishing(Driver):
 
     @rule(which=connections, batch=st.lists(headers, min_size=1, max_size=4))
     def publish_elsewhere(self, which: int, batch: list[dict[str, Any]]) -> None:
-        """Publish to the topic that the queue has subscribed to with a filter, or to nobody."""
+        """Publish to the topic of the filtered subscription, or to an unknown topic."""
         session = self.sessions[which]
         before = self.view(session.conn)
         try:
@@ -146,7 +146,7 @@ class Publishing(Driver):
 
     @rule(which=connections, key=st.sampled_from(["a", "b"]), delay=delays)
     def publish_once(self, which: int, key: str, delay: int | None) -> None:
-        """Publish with a dedup key: the queue keeps, replaces or postpones what has the key."""
+        """Publish with a dedup key: the queue keeps, replaces or postpones the earlier message."""
         session = self.sessions[which]
         before, facts = self.view(session.conn), self.known(session)
         rows = self.attempt(
@@ -201,7 +201,7 @@ class Publishing(Driver):
         ]
 
     def must_find(self, session: Session, before: View, facts: Known, key: str) -> bool:
-        """Whether the last message with the key waits, and nobody else can have it."""
+        """Whether the last message with the key waits, and no other session can have it."""
         last = max(
             (m for m, known in facts.items() if known.key and known.key[0] == key), default=0
         )

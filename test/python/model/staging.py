@@ -1,4 +1,4 @@
-"""Messages that are staged, and published all at once or not at all."""
+"""Staged messages, which are published together or not at all."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Staging(Publishing):
     def stage(
         self, which: int, number: int, batch: list[dict[str, Any]], group: str | None, age: int
     ) -> None:
-        """Stage some more under a token: nobody receives them."""
+        """Stage messages under a token; no queue receives them."""
         session = self.sessions[which]
         if self.shut_out(session):
             return
@@ -69,7 +69,7 @@ class Staging(Publishing):
     def publish_staged(
         self, which: int, numbers: list[int], missing: int | None, writer: str | None, later: int
     ) -> None:
-        """Publish what is staged, perhaps as the next, the same or an older epoch of a writer."""
+        """Publish staged messages, perhaps as the next, the same or an older epoch of a writer."""
         session = self.sessions[which]
         if self.shut_out(session):
             return
@@ -109,7 +109,7 @@ class Staging(Publishing):
         self.note_emptied(session)
 
     def note_emptied(self, session: Session) -> None:
-        """Whether the table was emptied at once, which shuts others out until the commit."""
+        """Whether the call truncated the table, which blocks others until the commit."""
         row = session.conn.execute(
             "select count(*) from pg_locks where relation = 'pgq.staged'::regclass"
             " and mode = 'AccessExclusiveLock' and pid = pg_backend_pid()"

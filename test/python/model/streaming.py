@@ -1,4 +1,4 @@
-"""Consumers that work in numbered batches, under a name that one process has at a time."""
+"""Streams: consumers with numbered batches, and a name with one owner."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Streaming(Consuming):
         self.put_aside(session, aside, {("stream", consumer, 0): [batch, owner, until]})
 
     def batches(self, before: View, consumer: str, first: int, last: int) -> dict[int, Place]:
-        """What the batches of a stream hold."""
+        """Return the messages in the batches of a stream."""
         found: dict[int, Place] = {}
         for batch in range(first, last + 1):
             found |= held(before, named(before, self.names, (consumer, batch)))

@@ -1,4 +1,4 @@
-"""What operators do, and time."""
+"""Operations of owners, maintenance, and the passing of time."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Upkeep(Driver):
 
     @rule(document=st.none() | filters)
     def alter_filter(self, document: dict[str, Any] | None) -> None:
-        """What is published from now on has to pass another filter; what is there stays."""
+        """Change the filter of the subscription; messages that were received stay."""
         if not self.subscribed:
             return
         self.change(
@@ -89,7 +89,7 @@ class Upkeep(Driver):
 
     @rule(document=filters)
     def resubscribe(self, document: dict[str, Any]) -> None:
-        """End the subscription, or begin it anew: what is there stays."""
+        """End the subscription, or begin it again; messages that were received stay."""
         arguments = [self.queue, self.other_topic()]
         if self.subscribed:
             self.change("select pgq.unsubscribe(%s, %s)", arguments)

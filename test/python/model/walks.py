@@ -1,4 +1,4 @@
-"""Long ways of one kind, where the rules wander more widely."""
+"""Long random walks with a focus: publishing, groups, names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from model.streaming import CONSUMERS, OWNERS
 
 
 def walk(machine: Machine, chance: random.Random, steps: int) -> None:
-    """Many steps that mostly publish and consume, where the rules above wander more widely."""
+    """Take many steps that mostly publish and consume."""
 
     def header() -> dict[str, Any]:
         return {"k": chance.randrange(3), "z": chance.choice("ab")}
@@ -97,7 +97,7 @@ def walk(machine: Machine, chance: random.Random, steps: int) -> None:
 
 
 def walk_in_groups(machine: Machine, chance: random.Random, steps: int) -> None:
-    """Few messages of two groups that meet all the time: they die, come back, stand in line."""
+    """Let few messages of two groups fail, return and wait, with many conflicts."""
 
     def publish() -> None:
         """Publish, mostly in a transaction that stays open while others consume."""

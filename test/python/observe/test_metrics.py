@@ -59,7 +59,7 @@ def get(address: str) -> str:
 
 @contextmanager
 def running(dsn: str, *arguments: str, **variables: str) -> Iterator[str]:
-    """Run ``pgq metrics`` until the block ends, as an operator ends it; give what it says first."""
+    """Run ``pgq metrics`` until the block ends; yield its first output."""
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "pgq", "metrics", "--timeout", "1m", *arguments],
         env=os.environ | {"PGQ_DSN": dsn} | variables,
@@ -201,7 +201,7 @@ def test_a_server_that_restarts_is_down_and_up_again(restarting: embedded.Server
         down = parsed(get(address))
         restarting.start()
         up = parsed(get(address))
-        # Restarted between two scrapes: nobody notices.
+        # A restart between two scrapes has no effect.
         restarting.stop("fast")
         restarting.start()
         again = parsed(get(address))
@@ -247,7 +247,7 @@ def test_the_holder_of_the_oldest_snapshot_is_reported(
         assert row is not None
         for _ in range(3):
             orders.publish("orders", 1)
-        # The clock of pgq goes on by two minutes.
+        # The clock of pgq advances by two minutes.
         db.execute(
             "create or replace function pgq.now() returns timestamptz language sql volatile"
             " parallel safe return clock_timestamp() + interval '2 min'"
@@ -346,7 +346,7 @@ def test_opentelemetry_reports_that_the_database_is_down(restarting: embedded.Se
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """An OTLP endpoint that keeps the names of what it is sent."""
+    """An OTLP endpoint that keeps the names of received metrics."""
 
     names: set[str]
     got: threading.Event

@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules: read by what they are for, and about metrics that exist."""
+"""The dashboard and the alert rules: valid for their programs, and about existing metrics."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def promtool(prometheus: Path, *arguments: str | Path, stdin: str = "") -> str:
 
 @pytest.fixture
 def orders(client: pgq.PooledClient, db: psycopg.Connection) -> pgq.PooledClient:
-    """Queues with something of everything that the dashboard shows."""
+    """Queues with data for every panel of the dashboard."""
     client.create_queue("orders", lane_keys=["type"], max_attempts=1)
     client.subscribe("audit", "orders.#")
     client.publish_batch("orders", list(range(20)))
@@ -98,7 +98,7 @@ def test_the_dashboard_is_valid_for_grafana() -> None:
 
 
 def lost(before: Any, after: Any, path: str = "") -> list[str]:
-    """Name what was not understood: it is missing or different afterwards."""
+    """Return the parts that were not understood: they are missing or different afterwards."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             name
@@ -280,7 +280,7 @@ def test_every_expression_is_about_metrics_and_labels_that_are_there(
         (name, *_) = re.findall(r"\bpgq_\w+", rule["expr"])
         told = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
         assert told <= known[name] | ADDED_LABELS
-    # What nobody looks at need not be measured.
+    # Metrics that no panel shows need not exist.
     assert known.keys() - used <= {
         "pgq_info",
         "pgq_in_recovery",
@@ -296,7 +296,7 @@ def test_every_expression_is_about_metrics_and_labels_that_are_there(
 
 @pytest.fixture
 def scraping(dsn: str, orders: pgq.PooledClient, prometheus: Path, tmp_path: Path) -> Iterator[str]:
-    """The address of a Prometheus that scrapes the test's database and knows the rules."""
+    """The address of a Prometheus that scrapes the test's database and has the rules."""
     exporter = subprocess.Popen(
         [sys.executable, "-m", "pgq", "metrics", "--serve", "--port", "0", "--timeout", "1m"],
         env=os.environ | {"PGQ_DSN": dsn},

@@ -1,4 +1,4 @@
-"""What extension/monitoring.md says of services; its other blocks are run with all pages."""
+"""The services in extension/monitoring.md; its other blocks run with all pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many sessions at once: nothing is lost, nothing is delivered twice, nobody stalls."""
+"""Many concurrent sessions: no message is lost or delivered twice, and no session stalls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCALE = float(os.environ.get("PGQ_STRESS", "1"))
 
 
 def together(*jobs: Callable[[], Any]) -> list[Any]:
-    """Run the jobs at the same time, each in a thread of its own, and return their results."""
+    """Run the jobs concurrently, each in its own thread, and return their results."""
     with ThreadPoolExecutor(len(jobs)) as pool:
         return [future.result() for future in [pool.submit(job) for job in jobs]]
 
@@ -158,7 +158,7 @@ def test_consumers_with_overlapping_filters_share_all_messages(
             ).fetchone()
             if left == (0,):
                 return got, most
-            # Somebody else was taking from the same sets: that must not go on for ever.
+            # Another session was taking from the same sets: that must end.
             most = max(most, empty)
             assert most < 200
 
@@ -188,7 +188,7 @@ def test_nothing_is_lost_when_backends_are_killed_and_eras_turn(
             return [next(uids) for _ in range(size)]
 
     def tough(step: Callable[[psycopg.Connection, random.Random], None], seed: int) -> int:
-        """Repeat a step until told to stop, with a new connection after each disaster."""
+        """Repeat a step until stopped, with a new connection after each failure."""
         chance, disasters = random.Random(seed), 0
         while not stop.is_set():
             try:
@@ -257,7 +257,7 @@ def test_nothing_is_lost_when_backends_are_killed_and_eras_turn(
     def kill() -> int:
         conn, chance, killed = connect(), random.Random(0), 0
         try:
-            # On, until eras have turned too: how long that takes depends on who holds the log.
+            # Continue until eras have rotated; the time depends on readers of the log.
             while killed < kills or not turned(conn):
                 row = conn.execute(
                     "select count(pg_terminate_backend(pid)) from ("
@@ -278,7 +278,7 @@ def test_nothing_is_lost_when_backends_are_killed_and_eras_turn(
     killed, *_ = together(*jobs)
     assert killed >= kills
 
-    # What is left is delivered now: nobody holds anything for longer than a second.
+    # Deliver the rest: no lease lasts longer than a second.
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         rows = db.execute("select lease_id, payload from pgq.claim('work', n => 1000)").fetchall()

@@ -1,4 +1,4 @@
-"""Looking costs the same behind any backlog: rows read are counted, not milliseconds."""
+"""The cost of reading does not depend on the backlog: rows read are counted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ select sum(pg_stat_get_xact_tuples_returned(c.oid))
 
 
 def rows_read(db: psycopg.Connection, query: LiteralString) -> int:
-    """Return how many rows of the log and of what is ready a statement reads."""
+    """Return how many rows of the log and of ready messages a statement reads."""
     with db.transaction():
         before = db.execute(READ).fetchone()
         db.execute(query)

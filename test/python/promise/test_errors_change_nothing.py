@@ -64,7 +64,7 @@ CHANGES = [
 
 @pytest.fixture
 def lease(db: psycopg.Connection) -> int:
-    """A lease of a queue that has something everywhere."""
+    """A lease of a queue that has rows in every table."""
     db.execute("select pgq.create_queue('orders', lane_keys => '{type}', max_attempts => 1)")
     db.execute("select pgq.create_queue('answers')")
     db.execute("select pgq.subscribe('all', '#')")
@@ -275,7 +275,7 @@ def test_on_a_full_disk_nothing_changes_and_later_everything_works(small_disk: P
 
 
 def test_what_was_committed_survives_a_full_disk_of_the_write_ahead_log(small_disk: Path) -> None:
-    """The server stops itself then, and goes on when there is room again."""
+    """The server stops, and works again when there is space."""
     settings: dict[str, embedded.Setting] = {"max_wal_size": "1GB", "restart_after_crash": False}
     with embedded.start(settings=settings) as server:
         with psycopg.connect(server.dsn(), autocommit=True) as db:

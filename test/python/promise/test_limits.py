@@ -1,4 +1,4 @@
-"""Limits under many consumers at once, checked from the audit log; consumers that wait for them."""
+"""Limits with many concurrent consumers, checked in the audit log, and waiting consumers."""
 
 from __future__ import annotations
 

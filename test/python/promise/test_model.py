@@ -36,7 +36,7 @@ def test_random_operations_keep_the_promises(connect: Connect) -> None:
 
 
 def walker(connect: Connect, take: Callable[[Machine, random.Random, int], None]) -> int:
-    """Let some machines walk; how many filters have remembered something in the end."""
+    """Run random walks; return how many filters have stored a scan cursor."""
     walker = type("Walker", (Machine,), {})
     walker.prepare(connect)  # type: ignore[attr-defined]
     remembered = 0

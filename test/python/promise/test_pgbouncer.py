@@ -1,4 +1,4 @@
-"""Behind a pooler that gives each transaction another session."""
+"""Clients behind a pooler that gives each transaction another session."""
 
 from __future__ import annotations
 

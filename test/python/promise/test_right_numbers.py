@@ -1,4 +1,4 @@
-"""Rates and counts are those of the truth, under load and across counts of maintain()."""
+"""Rates and counts are exact, under load and across counts of maintain()."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Connect = Callable[..., psycopg.Connection]
 
 
 def counted(db: psycopg.Connection, queue: str) -> dict[str, int]:
-    """What was counted of a queue, folded or not."""
+    """Return the counts of a queue, recorded or not."""
     rows = db.execute(
         "select event, sum(size)::bigint from ("
         "  select queue_id, event, size from pgq.traffic where event not in ('ready', 'dead')"

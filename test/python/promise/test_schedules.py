@@ -1,4 +1,4 @@
-"""Schedules: by the client, for consumers that sleep, for many at once, through a crash."""
+"""Schedules: by the client, for sleeping consumers, with concurrent sessions, after a crash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgq import embedded
 
 @pytest.fixture(scope="module")
 def crashing() -> Iterator[embedded.Server]:
-    """A server of its own, with pgq and the queue jobs in the database postgres."""
+    """A separate server with pgq and the queue jobs in the database postgres."""
     with embedded.start(extension_dir=ROOT, settings=SETTINGS) as server:
         with psycopg.connect(server.dsn(), autocommit=True) as conn:
             conn.execute("create extension pgq")

@@ -1,4 +1,4 @@
-"""Everything that only reads works on a hot standby, and says the same there."""
+"""Functions and views that only read work on a hot standby, with the same results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pgq
 from harness.server import embedded_server
 from pgq import Message, embedded
 
-# Every view and every function that changes nothing. {id} is a message with a past, {lease} a
-# lease. Columns that go by the clock are left out: it runs on between two looks.
+# Every view and function that only reads. {id} is a message with a history, {lease} a lease.
+# Columns that depend on the time are left out.
 READS = {
     "queue_stats": "select queue, mode, paused, ready, scheduled, leased, waiting, dead, exact,"
     " next_due_at, oldest_age is null, published_per_second > 0 from pgq.queue_stats",
-    # Not what goes by the clock or is of one server, what is staged, and sequences, which are some
-    # numbers ahead on a standby.
+    # Without values that depend on the time or the server, staged messages, and sequences, which
+    # are ahead on a standby.
     "metrics": "select name, kind, labels, value from pgq.metrics() where name !~ 'second|bytes"
     "|snapshot|dead_rows|staged|recovery|published_messages_total|^pgq_claims'",
     "findings": "select queue, finding from pgq.findings() where queue is not null",
@@ -68,7 +68,7 @@ READS = {
     "any_of": "select pgq.any_of('{{\"a\": 1}}', '{{\"b\": 1}}')",
 }
 
-# Of these a null or nothing is the right answer.
+# These may return null or nothing.
 EMPTY = {"check", "limits", "schedules", "streams"}
 
 
@@ -86,7 +86,7 @@ def pair() -> Iterator[tuple[embedded.Server, embedded.Server]]:
 
 
 def work(db: psycopg.Connection) -> None:
-    """Leave something in every table."""
+    """Put rows into every table."""
     db.execute("select pgq.create_queue('orders', lane_keys => '{type}', max_attempts => 1)")
     db.execute("select pgq.subscribe('audit', 'orders.#', '{\"type\": \"new\"}')")
     db.execute(

@@ -1,4 +1,4 @@
-"""Publishing in a prepared transaction: it is delivered, or PostgreSQL refuses to prepare it."""
+"""Publishing in a prepared transaction: delivered, or PostgreSQL rejects the PREPARE."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_prepared_publish_is_delivered_or_refused() -> None:
         conn.execute("rollback")
         assert conn.execute("select from pgq.claim('q')").fetchall() == []
         assert conn.execute("select count(*) from pgq.message").fetchone() == (1,)
-        # An old snapshot may not know who sleeps: it notifies always.
+        # An old snapshot may not show the listeners, so publishing always notifies.
         conn.execute("select pgq.wait_end('q', 'me')")
         conn.execute("begin isolation level repeatable read")
         conn.execute("select pgq.publish('q', '3')")

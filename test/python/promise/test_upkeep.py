@@ -1,4 +1,4 @@
-"""Upkeep that needs transactions of its own: lanes that go, eras that turn in claims, COPY."""
+"""Maintenance that needs its own transactions: removal of lanes, rotation, COPY."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relays: to real servers that stop and start, and by processes that are killed."""
+"""Relays to real servers that stop and start, and in processes that are killed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def quick(failures: int = 5, reset: float = 0.2) -> pgq.CircuitBreaker:
 
 
 def reported(client: pgq.PooledClient, column: str) -> Any:
-    """Return what the only relay says, if there is one yet."""
+    """Return a column of the only relay, if it has reported."""
     rows = client.relays()
     return dict(rows[0])[column] if rows else None
 
@@ -66,7 +66,7 @@ def running(relay: Relay) -> Iterator[Relay]:
 
 
 def drain(client: pgq.PooledClient, queue: str, destination: Destination, **options: Any) -> Relay:
-    """Forward what is ready."""
+    """Forward all ready messages."""
     relay = Relay(client, queue, destination, drain=True, **options)
     relay.run(signals=False)
     return relay
@@ -173,7 +173,7 @@ def test_a_batch_that_was_not_acknowledged_is_in_the_stream_once(
         pass
 
     class Dying:
-        """Arrives, and the relay is gone before it hears of it."""
+        """Delivers the batch, and kills the relay before the acknowledgement."""
 
         keeps_batches: ClassVar[bool] = True
         label, batch_size, linger = "dying", 4, 0.0
@@ -336,7 +336,7 @@ def test_a_file_waits_for_a_batch_or_its_time(client: pgq.PooledClient, tmp_path
     with running(relay):
         client.publish("audit", 5)
         until(lambda: len(list(tmp_path.rglob("*.jsonl"))) == 2, "a second file")
-    # Of a group one message comes at a time: nobody waits for more.
+    # A group delivers one message at a time, so the relay does not wait for more.
     client.publish_batch("audit", [6, 7, 8], group_key="g")
     relay = Relay(client, "audit", destination, batch_size=4, linger=timedelta(hours=1))
     with running(relay):

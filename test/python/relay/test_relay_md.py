@@ -1,4 +1,4 @@
-"""Every block of python/RELAY.md is run, in order, and prints what it says."""
+"""Every block of python/RELAY.md is run, in order, and its output is compared."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def publish(client: pgq.PooledClient, first: int, last: int) -> None:
 
 
 def judge(name: str, copies: list[dict[str, Any]], *, most_duplicates: int) -> int:
-    """Every message is there, groups are in order; return how many are there twice."""
+    """Check that every message arrived and groups are in order; return the number of duplicates."""
     count = Counter(copy["payload"] for copy in copies)
     assert set(count) == set(range(MESSAGES)), f"{name} lacks messages"
     duplicates = len(copies) - MESSAGES

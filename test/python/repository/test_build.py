@@ -1,4 +1,4 @@
-"""The build: what it makes of the sources, and what it refuses."""
+"""The build: its output, and the sources that it rejects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demonstration tells the whole story."""
+"""The demonstration runs to its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pieces for deployment: what they name is there, and what they ask can be asked."""
+"""The files for deployment: the files that they name exist, and their queries run."""
 
 from __future__ import annotations
 

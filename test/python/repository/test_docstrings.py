@@ -1,4 +1,4 @@
-"""Every public function and class says what its parameters are, and shows an example."""
+"""Every public function and class describes its parameters and has an example."""
 
 from __future__ import annotations
 

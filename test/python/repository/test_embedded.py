@@ -1,4 +1,4 @@
-"""The embedded server: it starts anywhere, survives what it should, and leaves nothing behind."""
+"""The embedded server: it starts everywhere, survives crashes, and leaves no files behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every example runs, and prints what it says at its end."""
+"""Every example runs, and prints the output at its end."""
 
 from __future__ import annotations
 

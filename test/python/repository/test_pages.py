@@ -47,7 +47,7 @@ def here() -> Iterator[embedded.Server]:
 
 
 def install_pgmq(conn: psycopg.Connection) -> None:
-    """Install what the pages about pgmq come from, as its Python package carries it."""
+    """Install pgmq for the pages about it, from the script of its Python package."""
     spec = find_spec("pgmq")
     assert spec is not None
     for place in spec.submodule_search_locations or []:

@@ -1,4 +1,4 @@
-"""What the catalog cannot tell about the SQL sources."""
+"""Rules for the SQL sources that the catalog cannot show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every transport does: the same tests for each of them."""
+"""The behaviour that all transports share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Read = Callable[[], list[dict[str, Any]]]
 
 @dataclass
 class Place:
-    """A transport, and what has come out at its other end."""
+    """A transport, and a function that returns the messages that arrived."""
 
     transport: Any
     read: Read
@@ -178,7 +178,7 @@ def test_every_transport_conforms(place: Place) -> None:
     assert (row["correlation_id"], row["group_key"]) == ("c", "g")
     assert isinstance(row["id"], int)
 
-    # In order, each with an id of its own; anything that JSON can say is a payload.
+    # In order, with unique ids; payloads are any JSON.
     for number in range(5):
         publish("orders", number, priority=0, expires_in=timedelta(hours=1))
     publish("orders", None)
@@ -211,7 +211,7 @@ def test_every_destination_conforms(place: Place, request: pytest.FixtureRequest
     assert destination.send("batch 1", records[:4]) == {}
     rows = place.read()
     assert [row["id"] for row in rows] == [1, 2, 3, 4] or request.node.name.endswith("[webhook]")
-    # The same batch again: whoever keeps batches has it once; the others have ids to tell by.
+    # A repeated batch: transports that keep batches store it once; others have ids.
     assert destination.send("batch 1", records[:4]) == {}
     again = place.read()
     if destination.keeps_batches:
@@ -225,7 +225,7 @@ def test_every_destination_conforms(place: Place, request: pytest.FixtureRequest
 
 
 def test_the_queue_in_memory_delivers_as_the_database_does(client: pgq.PooledClient) -> None:
-    """The same calls on both, and the same answers."""
+    """The same calls on both have the same results."""
 
     def story(queue: Any) -> list[Any]:
         results: list[Any] = []

@@ -1,4 +1,4 @@
-"""Queues in memory do what the database does, as far as one process can see."""
+"""Queues in memory behave like those of the database, within one process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 10.0) -> None:
 
 @pytest.fixture(params=["memory", "database"])
 def both(request: pytest.FixtureRequest) -> pgq.PooledClient:
-    """A client in memory, and one of a database: both do the same."""
+    """A client in memory, and one of a database, for the same calls."""
     if request.param == "memory":
         return pgq.MemoryClient()
     client: pgq.PooledClient = request.getfixturevalue("client")
@@ -107,7 +107,7 @@ def test_subscribers_hear(both: pgq.PooledClient, durable: bool) -> None:
 def test_dedup_keys_follow_the_option_of_the_queue(
     both: pgq.PooledClient, dedup: Literal["keep", "replace", "postpone"]
 ) -> None:
-    """The same calls on both; what the database answers is the truth."""
+    """The same calls on both; the database's results are the reference."""
 
     def story(client: pgq.PooledClient) -> list[Any]:
         client.create_queue("jobs", dedup=dedup, backoff=0)

@@ -208,7 +208,8 @@ def test_a_trial_that_ends_otherwise_leaves_the_way_to_the_database_open(
     clock.now = 30
     with suppress(type(error)), breaker.guard(is_connection):
         raise error
-    # A refusal is an answer; after what was cancelled the next one is the trial.
+    # A rejected message is not a failure of the connection; after a cancelled call the next one is
+    # the trial.
     assert str(breaker.state) == ("closed" if isinstance(error, pgq.NoQueue) else "half-open")
     with breaker.guard(is_connection):
         pass

@@ -67,7 +67,7 @@ class Directory:
 
 
 class Broken:
-    """A transport that is away until it is mended."""
+    """A transport that fails until it is repaired."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error: Exception | None = error or ConnectionError("away")
@@ -331,7 +331,7 @@ async def test_transports_of_asyncio(async_client: pgq.AsyncPooledClient) -> Non
 
 
 class Clock:
-    """A clock that a test turns."""
+    """A clock that a test sets."""
 
     now = 0.0
 
