@@ -5058,8 +5058,9 @@ $pgq_script$;
 -- sql/21_id/as_micros.sql
 
 -- A time in exact microseconds: a float is not exact beyond the year 2255.
+-- Stable, as extract() is: the planner inlines an immutable function only if all of it is immutable.
 create or replace function pgq._micros(moment timestamptz) returns bigint
-language sql immutable parallel safe
+language sql stable parallel safe
 return (extract(epoch from moment) * 1000000)::bigint;
 comment on function pgq._micros(timestamptz) is 'A finite time in microseconds since 1970.';
 $pgq_script$;
@@ -5180,9 +5181,14 @@ create or replace function pgq._checksum(message pgq.message) returns bigint
 language sql stable parallel safe
 return ('x' || left(md5(concat_ws('|', message.id, message.topic, message.priority,
     message.headers, message.payload, pgq._micros(message.published_at),
-    coalesce('=' || message.sender, '-'), coalesce('=' || message.recipient, '-'),
-    coalesce('=' || message.reply_to, '-'), coalesce('=' || message.correlation_id, '-'),
-    coalesce('=' || message.group_key, '-'), coalesce('=' || message.dedup_key, '-'),
+    -- Most messages have none of these: one test instead of six takes a fifth off the checksum.
+    case when num_nonnulls(message.sender, message.recipient, message.reply_to,
+                           message.correlation_id, message.group_key, message.dedup_key) = 0
+        then '-|-|-|-|-|-'
+        else concat_ws('|',
+            coalesce('=' || message.sender, '-'), coalesce('=' || message.recipient, '-'),
+            coalesce('=' || message.reply_to, '-'), coalesce('=' || message.correlation_id, '-'),
+            coalesce('=' || message.group_key, '-'), coalesce('=' || message.dedup_key, '-')) end,
     coalesce('=' || message.publisher, '-'), coalesce('=' || pgq._moment(message.deliver_at), '-'),
     case when isfinite(message.expires_at) then pgq._micros(message.expires_at)::text
          else '-' end)), 8))::bit(32)::bigint;

@@ -54,13 +54,25 @@ SETTINGS: dict[str, embedded.Setting] = {
 Run = Callable[[], float | None]  # the seconds that count, if not all of them do
 
 
+class Work(NamedTuple):
+    """Seconds of CPU, by the processes that took them."""
+
+    server: float
+    python: float
+    java: float
+
+    @property
+    def all(self) -> float:
+        return sum(self)
+
+
 class Compared(NamedTuple):
     """Messages per second and seconds of CPU of both sides."""
 
     ours: float
     plain: float
-    our_work: float
-    plain_work: float
+    our_work: Work
+    plain_work: Work
 
 
 class Job:
@@ -113,48 +125,56 @@ class Job:
 
     def compare(self, ours: Run, before: Callable[[], None], plain: Run) -> Compared:
         """Run both sides in turns; return the medians."""
-        spent: dict[Run, list[tuple[float, float]]] = {plain: [], ours: []}
+        spent: dict[Run, list[tuple[float, Work]]] = {plain: [], ours: []}
         for number in range(-self.warm, self.runs):
             for run in (plain, ours):
                 if run is ours or plain.__name__ == "copy":
                     before()
                 work, started = self.work(), time.monotonic()
                 counts = run()
-                times = (counts or time.monotonic() - started, self.work() - work)
+                took = counts or time.monotonic() - started
+                cpu = Work(*(after - then for after, then in zip(self.work(), work, strict=True)))
                 if number >= 0:
-                    spent[run].append(times)
-                what = f"{times[0]:.1f} s, {times[1]:.1f} s of CPU"
+                    spent[run].append((took, cpu))
+                parts = ", ".join(f"{name} {value:.2f}" for name, value in cpu._asdict().items())
+                what = f"{took:.1f} s, {cpu.all:.2f} s of CPU: {parts}"
                 print(f"{run.__name__}: {what}", file=sys.stderr, flush=True)
         (plain_time, plain_work), (our_time, our_work) = (
             (
                 statistics.median(t for t, _ in times),
-                statistics.median(w for _, w in times),
+                sorted((w for _, w in times), key=lambda w: w.all)[len(times) // 2],
             )
             for times in spent.values()
         )
         rates = self.messages / our_time, self.messages / plain_time
         return Compared(*rates, our_work, plain_work)
 
-    def work(self) -> float:
+    def work(self) -> Work:
         """Return seconds of CPU of this process, the server, and all their children."""
         row = self.db.execute("select pg_backend_pid()").fetchone()
         assert row is not None
-        processes: dict[int, tuple[int, int]] = {}
+        processes: dict[int, tuple[int, int, int, str]] = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with suppress(OSError):
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                    processes[int(entry.name)] = (
-                        int(fields[1]),
-                        sum(map(int, fields[11:15])),
-                    )
-        roots = {os.getpid(), processes[row[0]][0]}
+                    name, _, rest = (entry / "stat").read_text().rpartition(")")
+                    fields = rest.split()
+                    own, ended = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+                    processes[int(entry.name)] = (int(fields[1]), own, ended, name)
+        server = processes[row[0]][0]
 
-        def counts(pid: int) -> bool:
-            return pid in roots or (pid in processes and counts(processes[pid][0]))
+        def belongs(pid: int, root: int) -> bool:
+            return pid == root or (pid in processes and belongs(processes[pid][0], root))
 
-        ticks = sum(ticks for pid, (_, ticks) in processes.items() if counts(pid))
-        return ticks / os.sysconf("SC_CLK_TCK")
+        found = {"server": 0, "python": 0, "java": 0}
+        for pid, (_, own_ticks, ended_ticks, name) in processes.items():
+            if belongs(pid, server):
+                found["server"] += own_ticks + ended_ticks
+            elif belongs(pid, os.getpid()):
+                found["java" if name.endswith("(java") else "python"] += own_ticks
+                found["python"] += ended_ticks  # the JVM starts Python processes
+        per_second = os.sysconf("SC_CLK_TCK")
+        return Work(**{kind: ticks / per_second for kind, ticks in found.items()})
 
     def address(self) -> tuple[str, dict[str, str]]:
         """Return the JDBC URL of the server, and the properties of a connection."""
@@ -255,7 +275,7 @@ class Job:
         place = tempfile.mkdtemp(dir=self.scratch)
         source = self.spark.readStream.format("rate-micro-batch")
         df = source.options(rowsPerBatch=BATCH, numPartitions=2).load()
-        work = self.work()
+        work = self.work().all
         query = df.writeStream.format("noop").option("checkpointLocation", place).start()
         while query.isActive and len(query.recentProgress) < -(-self.messages // BATCH):
             time.sleep(0.01)
@@ -263,7 +283,7 @@ class Job:
         took: list[float] = [
             batch["durationMs"]["triggerExecution"] for batch in query.recentProgress
         ]
-        return statistics.median(took) / 1000, self.work() - work
+        return statistics.median(took) / 1000, self.work().all - work
 
     def write(self) -> None:
         rows = self.spark.read.parquet(str(self.scratch / "rows"))
@@ -350,10 +370,10 @@ def run(bench: Bench, section: Section) -> None:
     for name, (ours, plain, our_work, plain_work) in found.items():
         if name == "stream":  # without Spark's own costs
             ours = messages / max(messages / ours - own, 1e-9)
-            our_work = max(our_work - job.fixed_work, 1e-9)
         verdict = section.at_least(f"{WHAT[name]} : {PLAIN[name]}", ours / plain, FLOOR[name])
         cells = [f"{ours:,.0f}", PLAIN[name], f"{plain:,.0f}", f"{ours / plain:.2f}", verdict]
-        rows.append([WHAT[name], *cells, f"{plain_work / our_work:.2f}"])
+        work = our_work.all - (job.fixed_work if name == "stream" else 0)
+        rows.append([WHAT[name], *cells, f"{plain_work.all / max(work, 1e-9):.2f}"])
     section.table(["pgq", "messages/s", "plain", "messages/s", "ratio", "", "work"], rows)
     whole = found["stream"]
     section.say(
@@ -361,6 +381,15 @@ def run(bench: Bench, section: Section) -> None:
         f"{job.fixed * 1000:.0f} ms per batch, and {job.fixed_work:.1f} s of CPU for the same "
         "number of batches. They are measured with Spark's source rate-micro-batch, which reads "
         f"nothing. With Spark's own costs the ratio is {whole.ours / whole.plain:.2f}, and the "
-        f"ratio of the work is {whole.plain_work / whole.our_work:.2f}. The start of a stream "
-        f"takes {statistics.median(job.starts):.1f} s more, once."
+        f"ratio of the work is {whole.plain_work.all / whole.our_work.all:.2f}. The start of a "
+        f"stream takes {statistics.median(job.starts):.1f} s more, once."
+    )
+    section.say("Where the CPU goes, in seconds for all messages:")
+    section.table(
+        ["", "server", "Python or psql", "JVM", "all"],
+        [
+            [what, *(f"{seconds:.2f}" for seconds in (*work, work.all))]
+            for name, (_, _, our_work, plain_work) in found.items()
+            for what, work in ((PLAIN[name], plain_work), (WHAT[name], our_work))
+        ],
     )

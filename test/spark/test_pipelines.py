@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,6 +22,7 @@ from harness.damage import damage
 from harness.spark import Fill, close_era, maintain_until, stats
 from pgq import embedded
 from pgq.cli import main
+from pgq.spark._copy import Directory, publish_files
 from pgq.spark.pipelines import read_archive
 
 
@@ -105,6 +109,16 @@ def test_a_standby_is_archived_from_and_any_filesystem_of_hadoop_archived_to(
     assert stats(db, "again") == (50, 0, 0)
 
 
+def done_era(db: psycopg.Connection, fill: Fill) -> None:
+    fill(n=30)
+    db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 80) limit 1")
+    close_era(db)
+
+
+def confirmed(db: psycopg.Connection) -> Any:
+    return db.execute("select count(*) from pgq.era where archived_at is not null").fetchone()
+
+
 def test_a_copy_that_differs_is_not_confirmed(
     spark: SparkSession,
     db: psycopg.Connection,
@@ -113,9 +127,47 @@ def test_a_copy_that_differs_is_not_confirmed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fill(n=30)
-    db.execute("select pgq.ack(lease_id) from pgq.claim('work', n => 80) limit 1")
-    close_era(db)
+    done_era(db, fill)
+
+    def damaged(spark: SparkSession, files: list[str]) -> tuple[int, int]:
+        """As if the disk had changed one payload."""
+        (file,) = files
+        rows = pq.read_table(file, partitioning=None).to_pylist()
+        rows[7]["value"] = "{}"
+        pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(file)), file)
+        return publish_files(spark, files)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pgq.spark.pipelines.publish_files", damaged)
+        with pytest.raises(psycopg.errors.DataCorrupted, match="not what the era holds"):
+            pgq.spark.archive(spark, str(tmp_path), dsn=dsn)
+    assert confirmed(db) == (0,)
+    (done,) = pgq.spark.archive(spark, str(tmp_path), dsn=dsn)
+    assert done.messages == 30
+    # A directory that has files, as after a restored backup, is not written to.
+    db.execute("delete from pgq.archive_copy")
+    db.execute("update pgq.era set archived_at = null where number = 0")
+    db.execute("insert into pgq.archive_copy (era, copy_id) values (0, %s)", [uuid.UUID(int=0)])
+    (again,) = Path(done.path).rglob("*.parquet")
+    there = tmp_path / f"{Path(done.path).name[:-10]}00000000-2" / "topic=work"
+    there.mkdir(parents=True)
+    shutil.copy(again, there)
+    with pytest.raises(Exception, match="has files of another archive"):
+        pgq.spark.archive(spark, str(tmp_path), dsn=dsn)
+    assert confirmed(db) == (0,)
+
+
+def test_a_copy_by_hadoop_that_differs_is_not_confirmed(
+    spark: SparkSession,
+    db: psycopg.Connection,
+    dsn: str,
+    fill: Fill,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    java: Any = spark.sparkContext._jsc
+    java.hadoopConfiguration().set("fs.viewfs.mounttable.other.link./q", f"file://{tmp_path}")
+    done_era(db, fill)
 
     def damaged(spark: SparkSession, target: str, *paths: str) -> DataFrame:
         """As if the disk had changed one payload."""
@@ -125,12 +177,48 @@ def test_a_copy_that_differs_is_not_confirmed(
     with monkeypatch.context() as patch:
         patch.setattr("pgq.spark.pipelines.read_archive", damaged)
         with pytest.raises(psycopg.errors.DataCorrupted, match="not what the era holds"):
-            pgq.spark.archive(spark, str(tmp_path), dsn=dsn)
-    assert db.execute("select count(*) from pgq.era where archived_at is not null").fetchone() == (
-        0,
-    )
-    (done,) = pgq.spark.archive(spark, str(tmp_path), dsn=dsn)
+            pgq.spark.archive(spark, "viewfs://other/q", dsn=dsn)
+    assert confirmed(db) == (0,)
+    (done,) = pgq.spark.archive(spark, "viewfs://other/q", dsn=dsn)
     assert done.messages == 30
+
+
+def test_the_files_of_an_attempt_that_was_repeated_are_not_read(
+    spark: SparkSession,
+    db: psycopg.Connection,
+    dsn: str,
+    fill: Fill,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A task that fails when it has written, and topics with characters that paths do not have."""
+    odd = "\u00fcber/odd=%topic"
+    fill(n=20)
+    fill(odd, 10)
+    for queue in ("work", odd):
+        db.execute("select pgq.ack(lease_id) from pgq.claim(%s, n => 80) limit 1", [queue])
+    close_era(db)
+    mark = tmp_path / "failed"
+
+    class Failing(Directory):
+        def close(self) -> list[str]:
+            files = super().close()
+            if not mark.exists():
+                mark.touch()
+                raise OSError("injected")
+            return files
+
+    monkeypatch.setattr("pgq.spark._copy.Directory", Failing)
+    monkeypatch.setattr("pgq.spark._copy.OPEN", 1)
+    (done,) = pgq.spark.archive(spark, str(tmp_path / "a"), dsn=dsn, partitions=1)
+    assert mark.exists()
+    assert done.messages == 30
+    assert len(list(Path(done.path).rglob(".part*"))) == 2
+    assert len(list(Path(done.path).rglob("*.parquet"))) == 2
+    rows = read_archive(spark, str(tmp_path / "a"))
+    assert numbers(rows.where(F.col("topic") == odd)) == list(range(1, 11))
+    whole = spark.read.format("pgq").options(mode="all", topic=odd).load()
+    assert numbers(whole) == list(range(1, 11))
 
 
 def test_archived_messages_are_replayed_once(

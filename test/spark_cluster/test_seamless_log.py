@@ -124,12 +124,13 @@ def test_every_read_equals_that_of_a_plain_table(
         assert set(found) == after
         reads.append(len(found))
 
-    run.start(lambda: publish(first), 0.02)
-    run.start(lambda: publish(second), 0.03)
-    run.start(consume, 0.02)
+    # Each read reads everything: the log must not grow faster than the reads are done.
+    run.start(lambda: publish(first), 0.2)
+    run.start(lambda: publish(second), 0.3)
+    run.start(consume, 0.1)
     run.start(rotate, 0.3)
-    run.start(lambda: read(one), 0.1)
-    run.start(lambda: read(other), 0.1)
+    run.start(lambda: read(one), 1)
+    run.start(lambda: read(other), 1)
     prepare()
     kills = 0
     log = (tmp_path / "log").open("w+")
@@ -146,14 +147,16 @@ def test_every_read_equals_that_of_a_plain_table(
                 start_new_session=True,
             )
             assert archiver.stdout is not None
-            # From its first era on, at any moment.
-            for line in archiver.stdout:
-                if line.startswith("archived"):
-                    break
-            run.over.wait(random.random() * 6)
-            os.killpg(archiver.pid, signal.SIGKILL)
-            archiver.wait()
+            with archiver.stdout as output:
+                # From its first era on, at any moment.
+                for line in output:
+                    if line.startswith("archived"):
+                        break
+                run.over.wait(random.random() * 4)
+                os.killpg(archiver.pid, signal.SIGKILL)
+                archiver.wait()
             kills += 1
+            print(f"{kills} kills, {len(reads)} reads, {reads[-1:]} messages", flush=True)
     finally:
         run.end()
         for conn in connections:

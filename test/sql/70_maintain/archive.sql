@@ -126,4 +126,19 @@ insert into pgq.archive values ('1 h'), ('1 h');
 select set_eq('select problem from pgq.check()',
     array['the current era is archived', 'there is more than one archive'],
     'what should not be is found out');
+-- a function that is not inlined takes as long as the rest of the checksum
+create function pg_temp.plan_of(statement text) returns text language plpgsql as $$
+declare
+    v_line text;
+    v_plan text := '';
+begin
+    for v_line in execute 'explain (verbose, costs off) ' || statement loop
+        v_plan := v_plan || v_line;
+    end loop;
+    return v_plan;
+end
+$$;
+select unalike(pg_temp.plan_of('select sum(pgq._checksum(m)) from pgq.message m'), '%pgq.\_%(%',
+    'the checksum is inlined, with all that it calls');
+
 select * from finish();

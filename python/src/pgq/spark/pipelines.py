@@ -22,12 +22,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from pgq.filters import Filter, document
+from pgq.spark._copy import mounted, publish_files, write_files
 from pgq.spark._name import Archive, Name
 from pgq.spark._rows import ServerError, ask, column_names, connect, schema_of
 from pgq.spark.functions import matches
 from pgq.spark.handle import ids_of
 from pgq.spark.options import N, dsn_for
-from pgq.spark.source import as_frame
+from pgq.spark.source import as_frame, reader_of
 
 __all__ = ["Archived", "Drained", "archive", "dlq_report", "drain", "read_archive", "replay"]
 
@@ -122,10 +123,8 @@ def archive(
                 if replica:
                     _await_replica(turn, replica)
                     options["replica"] = replica
-                rows = _read_log(spark, unused, **options, numPartitions=partitions)
-                with _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "64"):
-                    rows.write.partitionBy("topic", "day").mode("errorifexists").parquet(path)
-                count, checksum = _verify(read_archive(spark, target, path))
+                options["numPartitions"] = partitions
+                count, checksum = _copy(spark, target, path, unused, options)
             turn.ask(
                 "select pgq.archived(%s, %s, %s, %s, %s)",
                 era,
@@ -140,20 +139,35 @@ def archive(
         turn.end()
 
 
-def _read_log(spark: SparkSession, unused: list[str], **options: Any) -> DataFrame:
-    """Return the messages with all columns of the archive; unused columns are not read."""
+def _copy(
+    spark: SparkSession, target: str, path: str, unused: list[str], options: dict[str, Any]
+) -> tuple[int, int]:
+    """Write the messages, and read them back; return how many were read, and their checksum.
+
+    Unused columns are not read from the log.
+    """
     fields = ARCHIVE_SCHEMA.fields[:-2]
     used = [field for field in fields if COLUMN.get(field.name, field.name) not in unused]
-    log = as_frame(spark, options, StructType(used))
-    return log.select(
-        *(
-            F.col(field.name)
-            if field in used
-            else F.lit(None).cast(field.dataType).alias(field.name)
-            for field in fields
-        ),
-        F.to_date("timestamp").alias("day"),
-    )
+    directory = mounted(spark, path)
+    if directory is not None:
+        reader = reader_of(spark, options, StructType(used))
+        files = write_files(spark, reader, StructType(fields), directory)
+        return publish_files(spark, files)
+    with (
+        _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", "64"),
+        _setting(spark, "spark.sql.session.timeZone", "UTC"),
+    ):
+        rows = as_frame(spark, options, StructType(used)).select(
+            *(
+                F.col(field.name)
+                if field in used
+                else F.lit(None).cast(field.dataType).alias(field.name)
+                for field in fields
+            ),
+            F.to_date("timestamp").alias("day"),
+        )
+        rows.write.partitionBy("topic", "day").mode("errorifexists").parquet(path)
+    return _verify(read_archive(spark, target, path))
 
 
 def _await_replica(turn: Archive, replica: str, timeout: float = 600) -> None:

@@ -319,9 +319,7 @@ def as_frame(
 
     ``spark.read`` starts two Python processes for a plan, which take 0.9 s of CPU.
     """
-    given = {name.lower(): str(value) for name, value in options.items()}
-    known = Options(given, BATCH_READ, "reading", cores=count_cores(spark))
-    reader = PgqReader(known, schema or schema_of(column_names()))
+    reader = reader_of(spark, options, schema)
     parts = reader.partitions()
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
@@ -330,6 +328,15 @@ def as_frame(
                 yield from reader.read(parts[number])
 
     return spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, reader.schema)
+
+
+def reader_of(
+    spark: SparkSession, options: Mapping[str, Any], schema: StructType | None = None
+) -> PgqReader:
+    """Return the reader of a batch with these options."""
+    given = {name.lower(): str(value) for name, value in options.items()}
+    known = Options(given, BATCH_READ, "reading", cores=count_cores(spark))
+    return PgqReader(known, schema or schema_of(column_names()))
 
 
 def count_cores(spark: SparkSession) -> int:
