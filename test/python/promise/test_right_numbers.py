@@ -142,6 +142,30 @@ def test_rates_are_counts_over_the_window_that_is_stated(
     assert quiet["failed_per_second"] == 0
 
 
+def test_a_new_queue_or_subscription_changes_no_rate_of_others(
+    client: pgq.PooledClient,
+) -> None:
+    client.create_queue("orders")
+    client.publish_batch("orders", [1] * 100)
+    for change in (
+        lambda: client.create_queue("new"),
+        lambda: client.subscribe("ear", "orders"),
+        lambda: client.alter_queue("orders", lane_keys=["type"]),
+        lambda: client.drop_queue("new"),
+        client.maintain,
+    ):
+        change()
+        row = rates(client, "orders")
+        assert row["published_per_second"] * row["rate_seconds"] == pytest.approx(100)
+        (metric,) = [
+            metric
+            for metric in client.metrics()
+            if metric["name"] == "pgq_published_messages_per_second"
+            and metric["labels"] == {"queue": "orders"}
+        ]
+        assert metric["value"] > 0
+
+
 def test_a_rate_that_was_not_counted_is_not_zero(
     client: pgq.PooledClient, db: psycopg.Connection
 ) -> None:
