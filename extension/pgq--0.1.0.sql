@@ -572,7 +572,8 @@ $pgq_script$;
 
 create sequence pgq.lease_id maxvalue 6291455 cycle;
 comment on sequence pgq.lease_id is
-    'Numbers leases of one row that end in the same second. The unique index rejects duplicates.';
+    'Numbers leases of one row and at most a minute that end in the same second. The unique index '
+    'rejects duplicates.';
 revoke all on sequence pgq.lease_id from public;
 
 -- The unique index cannot compare a lease of several rows with a lease of one row. So leases that
@@ -5147,6 +5148,17 @@ end
 $$;
 comment on function pgq._lease_token(timestamptz) is
     'A new token, for a lease that lasts until the given time.';
+
+-- A token for a lease of one row. The sequence starts again after 6 million claims. A lease of a
+-- minute ends before that, so it needs no lookup; a longer one gets a number that is looked up. The
+-- planner inlines it.
+create or replace function pgq._row_token(now timestamptz, until timestamptz) returns bigint
+language sql volatile
+return case when until <= now + interval '1 min'
+       then pgq._lease_second(until) + nextval('pgq.lease_id')
+       else pgq._lease_token(until) end;
+comment on function pgq._row_token(timestamptz, timestamptz) is
+    'A new token, for a lease of one row that lasts until the given time.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/21_id/lose_lease.sql
@@ -12984,7 +12996,7 @@ begin
     into v_queue
     from pgq.queue q where q.name = claim.topic;
     v_low := pgq._low_get(current_setting('pgq.low_' || v_queue.queue_id, true), v_queue.secret);
-    -- No fast path for a lease of more than ten minutes: see _lease_token.
+    -- No fast path for a lease of more than ten minutes, which may be an interval of months.
     if filter is null and key is null and not v_queue.special
        and v_queue.seconds > 0 and v_queue.seconds <= 600
        and current_setting('transaction_isolation') = 'read committed'
@@ -14198,10 +14210,7 @@ begin
         v_head := pgq._find_head(queue, low, claim.claimed_at, claim.n);
         low := v_head.low;
     end if;
-    -- A long lease needs a token that no other lease has: see _lease_token.
-    if low.size > claim.n and claim.key is null
-       and claim.until < claim.claimed_at + interval '10 min'
-    then
+    if low.size > claim.n and claim.key is null then
         v_part := pgq._take_part(
             queue.queue_id, low.rank, low.high, low.seen, claim.n, claim.journal,
             claim.claimed_at, claim.until, claim.flow, claim.permits);
@@ -14486,7 +14495,7 @@ begin
     insert into pgq.lease as l (
         lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
         client, key, failures, ids, flow, permits)
-    select pgq._lease_second(_take_part.until) + nextval('pgq.lease_id'), now, _take_part.until,
+    select pgq._row_token(now, _take_part.until), now, _take_part.until,
            _take_part.queue_id, 0, t.attempt + 1, n, t.grouped, _take_part.journal,
            nullif(current_setting('application_name'), ''), inet_client_addr(), null, t.failures,
            t.took, _take_part.flow, _take_part.permits
@@ -14540,7 +14549,7 @@ begin
     insert into pgq.lease as l (
         lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
         client, key, failures, ids)
-    select pgq._lease_second(_take_row.until) + nextval('pgq.lease_id'), now, _take_row.until,
+    select pgq._row_token(now, _take_row.until), now, _take_row.until,
            _take_row.queue_id, 0, t.attempt + 1, t.size, t.grouped, _take_row.journal,
            nullif(current_setting('application_name'), ''), inet_client_addr(), null, t.failures,
            t.ids
@@ -14854,7 +14863,7 @@ begin
     insert into pgq.lease as l (
         lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
         client, key, failures, ids)
-    select pgq._lease_second(_take_singles.until) + nextval('pgq.lease_id'), now,
+    select pgq._row_token(now, _take_singles.until), now,
            _take_singles.until, _take_singles.queue_id, 0, 1, a.size, a.grouped,
            _take_singles.journal, nullif(current_setting('application_name'), ''),
            inet_client_addr(), null, null,

@@ -1,6 +1,7 @@
 create sequence pgq.lease_id maxvalue 6291455 cycle;
 comment on sequence pgq.lease_id is
-    'Numbers leases of one row that end in the same second. The unique index rejects duplicates.';
+    'Numbers leases of one row and at most a minute that end in the same second. The unique index '
+    'rejects duplicates.';
 revoke all on sequence pgq.lease_id from public;
 
 -- The unique index cannot compare a lease of several rows with a lease of one row. So leases that

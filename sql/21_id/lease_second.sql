@@ -35,3 +35,14 @@ end
 $$;
 comment on function pgq._lease_token(timestamptz) is
     'A new token, for a lease that lasts until the given time.';
+
+-- A token for a lease of one row. The sequence starts again after 6 million claims. A lease of a
+-- minute ends before that, so it needs no lookup; a longer one gets a number that is looked up. The
+-- planner inlines it.
+create or replace function pgq._row_token(now timestamptz, until timestamptz) returns bigint
+language sql volatile
+return case when until <= now + interval '1 min'
+       then pgq._lease_second(until) + nextval('pgq.lease_id')
+       else pgq._lease_token(until) end;
+comment on function pgq._row_token(timestamptz, timestamptz) is
+    'A new token, for a lease of one row that lasts until the given time.';

@@ -47,7 +47,7 @@ begin
     into v_queue
     from pgq.queue q where q.name = claim.topic;
     v_low := pgq._low_get(current_setting('pgq.low_' || v_queue.queue_id, true), v_queue.secret);
-    -- No fast path for a lease of more than ten minutes: see _lease_token.
+    -- No fast path for a lease of more than ten minutes, which may be an interval of months.
     if filter is null and key is null and not v_queue.special
        and v_queue.seconds > 0 and v_queue.seconds <= 600
        and current_setting('transaction_isolation') = 'read committed'

@@ -12,10 +12,7 @@ begin
         v_head := pgq._find_head(queue, low, claim.claimed_at, claim.n);
         low := v_head.low;
     end if;
-    -- A long lease needs a token that no other lease has: see _lease_token.
-    if low.size > claim.n and claim.key is null
-       and claim.until < claim.claimed_at + interval '10 min'
-    then
+    if low.size > claim.n and claim.key is null then
         v_part := pgq._take_part(
             queue.queue_id, low.rank, low.high, low.seen, claim.n, claim.journal,
             claim.claimed_at, claim.until, claim.flow, claim.permits);

@@ -42,7 +42,7 @@ begin
     insert into pgq.lease as l (
         lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
         client, key, failures, ids, flow, permits)
-    select pgq._lease_second(_take_part.until) + nextval('pgq.lease_id'), now, _take_part.until,
+    select pgq._row_token(now, _take_part.until), now, _take_part.until,
            _take_part.queue_id, 0, t.attempt + 1, n, t.grouped, _take_part.journal,
            nullif(current_setting('application_name'), ''), inet_client_addr(), null, t.failures,
            t.took, _take_part.flow, _take_part.permits

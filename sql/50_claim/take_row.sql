@@ -29,7 +29,7 @@ begin
     insert into pgq.lease as l (
         lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
         client, key, failures, ids)
-    select pgq._lease_second(_take_row.until) + nextval('pgq.lease_id'), now, _take_row.until,
+    select pgq._row_token(now, _take_row.until), now, _take_row.until,
            _take_row.queue_id, 0, t.attempt + 1, t.size, t.grouped, _take_row.journal,
            nullif(current_setting('application_name'), ''), inet_client_addr(), null, t.failures,
            t.ids

@@ -38,7 +38,7 @@ begin
     insert into pgq.lease as l (
         lease_id, claimed_at, until, queue_id, part, attempt, size, grouped, journal, holder,
         client, key, failures, ids)
-    select pgq._lease_second(_take_singles.until) + nextval('pgq.lease_id'), now,
+    select pgq._row_token(now, _take_singles.until), now,
            _take_singles.until, _take_singles.queue_id, 0, 1, a.size, a.grouped,
            _take_singles.journal, nullif(current_setting('application_name'), ''),
            inet_client_addr(), null, null,

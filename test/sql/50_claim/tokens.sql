@@ -50,6 +50,20 @@ select is(t.take('short'), '1', 'the first claim looks for the head');
 select setval('pgq.lease_id', least(:number - 1, 6291455));
 select is(t.take('short'), '2', 'the next one is fast, and gets its own message only');
 select is_empty('select * from pgq.check()', 'no token belongs to two leases');
+
+-- two leases of one row that end in the same second
+select pgq.create_queue('five', lease => '5 min'), pgq.create_queue('half', lease => '30 s');
+select count(*) from pgq.publish_batch('five', '{1,2,3,4,5,6}');
+select is(t.take('five', n => 2), '1 2', 'a claim of five minutes looks for the head');
+select is(t.take('five', n => 2), '3 4', 'and the next one is fast');
+select max(lease_id) & 8388607 as number from pgq.lease join pgq.queue using (queue_id)
+where name = 'five' \gset
+select t.advance('4 min 30 s');
+select count(*) from pgq.publish_batch('half', '{1,2,3,4,5,6}');
+select is(t.take('half', n => 2), '1 2', 'a claim of 30 s looks for the head');
+select setval('pgq.lease_id', least(:number - 1, 6291455));
+select is(t.take('half', n => 2), '3 4', 'and the next one gets a token of its own');
+select is_empty('select * from pgq.check()', 'no token belongs to two leases');
 select t.advance('2 h');
 select is((select count(*) from pgq.claim('a')), 1::bigint, 'leases with an end expire');
 select is((select count(*) from pgq.lease where until = 'infinity'), 4::bigint, 'others do not');
