@@ -5364,6 +5364,66 @@ $$;
 comment on function pgq._check_topic(text) is 'Raises 22023 unless the text can name a topic.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/22_rights/did_you_mean.sql
+
+-- The beginning of a hint: a queue with a similar name, or a topic that a queue receives. Only of
+-- queues that the caller has a right to: a hint must not reveal others. '' if there is none, or if
+-- the caller is not known. Called when an error is certain.
+create or replace function pgq._did_you_mean(
+    caller name, name text, topic boolean default false
+) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_owner boolean := pgq._is_owner(caller);
+    v_near text;
+begin
+    select n.name into v_near
+    from (
+        select q.name, q.queue_id from pgq.queue q where not _did_you_mean.topic
+        union all
+        select b.pattern, b.queue_id from pgq.binding b
+        where _did_you_mean.topic and b.regex is null
+    ) n
+    where n.name <> _did_you_mean.name and pgq._is_near(n.name, _did_you_mean.name)
+      and (v_owner or exists (
+          select from pgq.queue_right r
+          where r.queue_id = n.queue_id and pg_has_role(_did_you_mean.caller, r.role, 'usage')))
+    order by abs(length(n.name) - length(_did_you_mean.name)), n.name limit 1;
+    return coalesce('Did you mean "' || v_near || '"? ', '');
+end
+$$;
+comment on function pgq._did_you_mean(name, text, boolean) is
+    'The beginning of a hint: a queue or topic with a similar name that the caller may see.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/22_rights/is_near.sql
+
+-- Whether two names are similar: they differ only in case, in _ or -, or in one letter.
+create or replace function pgq._is_near(a text, b text) returns boolean
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_a text := translate(lower(a), '_- ', '');
+    v_b text := translate(lower(b), '_- ', '');
+begin
+    if v_a = v_b then
+        return true;
+    elsif abs(length(v_a) - length(v_b)) > 1 or length(v_a) not between 3 and 64 then
+        return false;
+    end if;
+    -- One letter added, removed, replaced or moved: equal after one letter of each is left out.
+    return array(select overlay(v_a placing '' from i for 1)
+                 from generate_series(1, length(v_a)) i) || v_a
+        && (array(select overlay(v_b placing '' from i for 1)
+                  from generate_series(1, length(v_b)) i) || v_b);
+end
+$$;
+comment on function pgq._is_near(text, text) is 'Whether two names are similar.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/22_rights/is_owner.sql
 
 -- Whether the caller may do everything, for SECURITY DEFINER functions: the owner, its members and
@@ -5376,8 +5436,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/22_rights/queue.sql
 
--- The queue of that name, or QU001.
-create or replace function pgq._queue(name text) returns pgq.queue
+-- The queue of that name, or QU001. suggest: the caller is the owner, who may see similar names.
+-- (A caller of type name would be a second collation, and the queue would not be found by index.)
+create or replace function pgq._queue(name text, suggest boolean default false) returns pgq.queue
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -5388,12 +5449,14 @@ begin
     if not found then
         raise exception 'queue "%" does not exist', coalesce(_queue.name, '<null>')
             using errcode = 'QU001',
-                  hint = 'Create it with pgq.create_queue(queue) or pgq.subscribe(queue, pattern).';
+                  hint = pgq._did_you_mean(case when suggest then current_user end, _queue.name)
+                      || 'Create it with pgq.create_queue(queue) or '
+                         'pgq.subscribe(queue, pattern).';
     end if;
     return v_queue;
 end
 $$;
-comment on function pgq._queue(text) is 'The queue of that name, or QU001.';
+comment on function pgq._queue(text, boolean) is 'The queue of that name, or QU001.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/22_rights/queue_for.sql
@@ -5404,9 +5467,10 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if not pgq._is_owner(caller) then
-        perform pgq._require(caller, _queue_for.right, _queue_for.name);
+    if pgq._is_owner(caller) then
+        return pgq._queue(_queue_for.name, suggest => true);
     end if;
+    perform pgq._require(caller, _queue_for.right, _queue_for.name);
     return pgq._queue(_queue_for.name);
 end
 $$;
@@ -5431,8 +5495,9 @@ begin
     then
         raise exception 'permission denied for queue "%"', coalesce(queue, '<null>')
             using errcode = 'insufficient_privilege',
-                  hint = format('If there is such a queue, its owner can grant you the right: '
-                      'pgq.grant_queue(queue, role, %L).', _require.right);
+                  hint = pgq._did_you_mean(caller, queue)
+                      || format('If there is such a queue, its owner can grant you the right: '
+                          'pgq.grant_queue(queue, role, %L).', _require.right);
     end if;
 end
 $$;
@@ -5496,7 +5561,8 @@ begin
     end if;
     raise exception 'permission denied for topic "%"', topic
         using errcode = 'insufficient_privilege',
-              hint = 'If a queue receives it, its owner can grant you the right: '
+              hint = pgq._did_you_mean(caller, topic, true)
+                  || 'If a queue receives it, its owner can grant you the right: '
                   'pgq.grant_queue(queue, role, ''publish'').';
 end
 $$;
@@ -7510,7 +7576,7 @@ begin
                   hint = 'Use READ COMMITTED: an old snapshot does not show all rights.';
     end if;
     perform pgq._lock_rights();
-    v_queue := pgq._queue(_change_right.queue);
+    v_queue := pgq._queue(_change_right.queue, suggest => true);
     perform pgq._gc_rights();
     if granted then
         insert into pgq.queue_right (queue_id, role, "right")
@@ -7737,6 +7803,8 @@ declare
     v_wanted pgq.queue;
     v_present pgq.queue;
     v_limits pgq.queue_limit;
+    v_present_limits pgq.queue_limit;
+    v_change text;
 begin
     perform pgq._check_topic(create_queue.queue);
     v_wanted.auto_lanes := coalesce(create_queue.lane_keys = '{auto}', false);
@@ -7774,26 +7842,13 @@ begin
 
     if v_present.queue_id is null then
         select q.* into v_present from pgq.queue q where q.name = create_queue.queue;
-        v_wanted.queue_id := v_present.queue_id;
-        if v_wanted.limited then
-            v_limits.queue_id := v_present.queue_id;
-        end if;
-        v_wanted.name := v_present.name;
-        v_wanted.lanes_full := v_present.lanes_full;
-        v_wanted.unlaned_rows := v_present.unlaned_rows;
-        v_wanted.unlaned_xid := v_present.unlaned_xid;
-        v_wanted.unlaned_rank := v_present.unlaned_rank;
         v_wanted.lane_keys := pgq._lane_keys(create_queue.lane_keys, v_present.lane_keys);
-        v_wanted.paused := v_present.paused;
-        v_wanted.channel := v_present.channel;
-        v_wanted.secret := v_present.secret;
-        v_wanted.created_at := v_present.created_at;
-        if v_present is distinct from v_wanted
-           or v_wanted.limited and v_limits is distinct from (select l from pgq.queue_limit l
-                                         where l.queue_id = v_present.queue_id)
-        then
+        select l.* into v_present_limits from pgq.queue_limit l
+        where l.queue_id = v_present.queue_id;
+        v_change := pgq._policy_change(v_present, v_wanted, v_present_limits, v_limits);
+        if v_change is not null then
             raise exception 'queue "%" exists with another policy', create_queue.queue
-                using errcode = 'QU002',
+                using errcode = 'QU002', detail = v_change,
                       hint = 'Change it with pgq.alter_queue, or create it as it is.';
         end if;
         -- A queue made by subscribe has only its subscriptions: now it gets its own topic too.
@@ -8187,6 +8242,55 @@ $$;
 comment on function pgq.pause(text, pgq.caller) is
     'Stops delivery: claims return nothing until resume. Publishing and acknowledging continue. '
     'Returns false if the queue was paused already.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/30_queue/policy_change.sql
+
+-- The policy of a queue: the options of create_queue that are not null.
+create or replace function pgq._policy(queue pgq.queue, limits pgq.queue_limit) returns jsonb
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return jsonb_strip_nulls(
+        to_jsonb(queue) || '{"fair": false}'
+        || coalesce(jsonb_strip_nulls(to_jsonb(limits)), '{}')
+        || jsonb_build_object(
+            'lane_keys', case when queue.auto_lanes then '{auto}' else queue.lane_keys end))
+        - '{queue_id,name,lanes_full,unlaned_rows,unlaned_xid,unlaned_rank,auto_lanes,paused,'
+          'limited,channel,secret,created_at,step,lane_step}'::text[];
+end
+$$;
+comment on function pgq._policy(pgq.queue, pgq.queue_limit) is
+    'The options of a queue that are not null.';
+
+-- The options in which two policies of a queue differ, with their values; null: in none.
+create or replace function pgq._policy_change(
+    present pgq.queue, wanted pgq.queue, present_limits pgq.queue_limit,
+    wanted_limits pgq.queue_limit
+) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (
+        select string_agg(format('%s is %s, not %s', o.key, coalesce(o.present, 'null'),
+                                 coalesce(o.wanted, 'null')), '; ' order by o.key)
+        from (
+            select key, p.value as present, w.value as wanted
+            from jsonb_each_text(pgq._policy(present, present_limits)) p
+            full join jsonb_each_text(pgq._policy(wanted, wanted_limits)) w using (key)
+        ) o
+        -- Intervals that are equal may differ as text.
+        where case when o.key in ('lease', 'max_lease', 'backoff', 'max_backoff', 'retention',
+                                  'dedup_window')
+              then o.present::interval is distinct from o.wanted::interval
+              else o.present is distinct from o.wanted end);
+end
+$$;
+comment on function pgq._policy_change(
+    pgq.queue, pgq.queue, pgq.queue_limit, pgq.queue_limit) is
+    'The options in which two policies of a queue differ.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/30_queue/rate_step.sql
@@ -9660,7 +9764,7 @@ begin
             select from unnest(_publish.headers) h where not pgq._is_plain(h));
     end if;
     if v_plain then
-        v_route := pgq._route_of(topic);
+        v_route := pgq._route_of(topic, v_publisher is null);
         if v_route.binding_ids = '{}' and v_route.fields is null and pgq._publish_direct(
             v_route, v_ids, payloads, headers, priority, sender, recipient, reply_to,
             correlation_id, v_publisher, v_xid)
@@ -10096,7 +10200,8 @@ begin
         end if;
         v_grouped := pgq._route_topic(
             v_topic.name, v_topic.ids, v_had_ids, v_had_queues, v_batch.keyed,
-            case when v_batch.alike then v_batch.priority end, v_now);
+            case when v_batch.alike then v_batch.priority end,
+            coalesce(v_batch.publisher = current_user, true), v_now);
         v_grouped_ids := v_grouped_ids || v_grouped.ids;
         v_grouped_queues := v_grouped_queues || v_grouped.queues;
     end loop;
@@ -10124,8 +10229,10 @@ $pgq_script$;
 -- sql/40_publish/route_of.sql
 
 -- The queues that receive a topic: from the routing cache, or computed now; QU005 if there is none.
--- Only this function and the fast path of publish look up routes.
-create or replace function pgq._route_of(topic text) returns pgq.route
+-- Only this function and the fast path of publish look up routes. suggest: the caller is the
+-- owner, who may see similar topics.
+create or replace function pgq._route_of(topic text, suggest boolean default false)
+returns pgq.route
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -10171,7 +10278,9 @@ begin
     if v_route.version is null then
         raise exception 'no queue receives topic "%"', topic
             using errcode = 'QU005',
-                  hint = 'Create one with pgq.create_queue(queue) or '
+                  hint = pgq._did_you_mean(
+                             case when suggest then current_user end, topic, true)
+                      || 'Create one with pgq.create_queue(queue) or '
                          'pgq.subscribe(queue, pattern).';
     end if;
     if cardinality(v_route.binding_ids) >= pgq._limit('standing_filters') then
@@ -10181,7 +10290,7 @@ begin
     return v_route;
 end
 $$;
-comment on function pgq._route_of(text) is 'The queues that receive a topic, or QU005.';
+comment on function pgq._route_of(text, boolean) is 'The queues that receive a topic, or QU005.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/route_topic.sql
@@ -10192,7 +10301,7 @@ $pgq_script$;
 -- ordering groups, with their queues, for _join_queues when all topics are done.
 create or replace function pgq._route_topic(
     topic text, message_ids bigint[], had_ids bigint[], had_queues int[], keyed boolean,
-    priority int, now timestamptz, out ids bigint[], out queues int[])
+    priority int, owner boolean, now timestamptz, out ids bigint[], out queues int[])
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -10206,7 +10315,7 @@ begin
     ids := '{}';
     queues := '{}';
     loop
-        v_route := pgq._route_of(topic);
+        v_route := pgq._route_of(topic, owner);
         v_found := case when v_route.fields is not null then
             pgq._find_bindings(v_route, message_ids, now) end;
         for v_match in
@@ -10270,7 +10379,7 @@ begin
 end
 $$;
 comment on function pgq._route_topic(
-    text, bigint[], bigint[], int[], boolean, int, timestamptz) is
+    text, bigint[], bigint[], int[], boolean, int, boolean, timestamptz) is
     'Delivers messages of one topic to the queues that receive them.';
 $pgq_script$;
     execute $pgq_script$
@@ -10498,7 +10607,8 @@ begin
     then
         raise exception 'no queue receives topic "%"', topic
             using errcode = 'QU005',
-                  hint = 'Create one with pgq.create_queue(queue) or '
+                  hint = pgq._did_you_mean(caller, topic, true)
+                      || 'Create one with pgq.create_queue(queue) or '
                          'pgq.subscribe(queue, pattern).';
     end if;
     return (select w.epoch from pgq.writer w
@@ -11119,7 +11229,7 @@ begin
     v_wanted.missed := missed;
     v_wanted.started_at := date_trunc('second', v_now);
     perform pgq._check_schedule(v_wanted);
-    perform pgq._route_of(topic);  -- QU005 now, not at the first run
+    perform pgq._route_of(topic, v_wanted.role is null);  -- QU005 now, not at the first run
     v_wanted.next_at := pgq._next_run(v_wanted, v_now);
 
     insert into pgq.schedule select v_wanted.* on conflict on constraint schedule_pkey do nothing;
@@ -12903,14 +13013,16 @@ create or replace function pgq._check_claim(
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_owner boolean := pgq._is_owner(caller);
 begin
-    if not pgq._is_owner(caller) then
+    if not v_owner then
         perform pgq._require(caller, 'consume', topic);
         if done is not null then
             perform pgq._require_lease(caller, done);
         end if;
     end if;
-    perform pgq._queue(topic);  -- QU001 comes before the errors below
+    perform pgq._queue(topic, v_owner);  -- QU001 comes before the errors below
     if n is null or n not between 1 and 1000000 then
         raise exception 'n must be between 1 and 1000000, not %', coalesce(n::text, 'null')
             using errcode = 'invalid_parameter_value',
@@ -12926,18 +13038,18 @@ $$;
 comment on function pgq._check_claim(name, text, int, interval, bigint) is
     'Checks the rights and the arguments of a claim.';
 
-create or replace function pgq._refuse_claim(topic text) returns void
+create or replace function pgq._refuse_claim(topic text, owner boolean) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pgq._queue(topic);  -- raises QU001
+    perform pgq._queue(topic, owner);  -- raises QU001
     raise exception 'queue "%" is an archive: it stores and does not deliver', topic
         using errcode = 'feature_not_supported',
               hint = 'Subscribe another queue to the topic, or read the log with pgq.read_log.';
 end
 $$;
-comment on function pgq._refuse_claim(text) is
+comment on function pgq._refuse_claim(text, boolean) is
     'Raises an error for a queue that is missing or an archive.';
 $pgq_script$;
     execute $pgq_script$
@@ -13029,7 +13141,7 @@ begin
 
     if v_lease.size is null then
         if v_queue.mode is distinct from 'queue' then
-            perform pgq._refuse_claim(topic);
+            perform pgq._refuse_claim(topic, pgq._is_owner(caller));
         end if;
         v_taken := pgq._claim(pgq._queue(topic), nullif(filter, '{}'), n, lease, key, v_low,
                               tended => v_until is not null);
@@ -13455,7 +13567,7 @@ begin
     end if;
     perform pgq._check_claim(caller, hold.queue, hold.n, hold.lease, null);
     if v_queue.mode <> 'queue' then
-        perform pgq._refuse_claim(hold.queue);
+        perform pgq._refuse_claim(hold.queue, pgq._is_owner(caller));
     end if;
     v_taken := pgq._claim(
         v_queue, nullif(hold.filter, '{}'), hold.n, hold.lease, hold.key,
@@ -18651,29 +18763,6 @@ comment on function pgq._lane_text(pgq.lane) is 'The values of a lane as readabl
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/02_explain_values.sql
-
--- Whether two names are similar: they differ only in case, in _ or -, or in one letter.
-create or replace function pgq._is_near(a text, b text) returns boolean
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_a text := translate(lower(a), '_- ', '');
-    v_b text := translate(lower(b), '_- ', '');
-begin
-    if v_a = v_b then
-        return true;
-    elsif abs(length(v_a) - length(v_b)) > 1 or length(v_a) not between 3 and 64 then
-        return false;
-    end if;
-    -- One letter added, removed, replaced or moved: equal after one letter of each is left out.
-    return array(select overlay(v_a placing '' from i for 1)
-                 from generate_series(1, length(v_a)) i) || v_a
-        && (array(select overlay(v_b placing '' from i for 1)
-                  from generate_series(1, length(v_b)) i) || v_b);
-end
-$$;
-comment on function pgq._is_near(text, text) is 'Whether two names are similar.';
 
 -- Fields and values of a filter that none of the newest messages of a queue has, with suggestions.
 -- Reads 10,000 messages of the log at most.

@@ -4,9 +4,10 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if not pgq._is_owner(caller) then
-        perform pgq._require(caller, _queue_for.right, _queue_for.name);
+    if pgq._is_owner(caller) then
+        return pgq._queue(_queue_for.name, suggest => true);
     end if;
+    perform pgq._require(caller, _queue_for.right, _queue_for.name);
     return pgq._queue(_queue_for.name);
 end
 $$;

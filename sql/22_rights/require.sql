@@ -13,8 +13,9 @@ begin
     then
         raise exception 'permission denied for queue "%"', coalesce(queue, '<null>')
             using errcode = 'insufficient_privilege',
-                  hint = format('If there is such a queue, its owner can grant you the right: '
-                      'pgq.grant_queue(queue, role, %L).', _require.right);
+                  hint = pgq._did_you_mean(caller, queue)
+                      || format('If there is such a queue, its owner can grant you the right: '
+                          'pgq.grant_queue(queue, role, %L).', _require.right);
     end if;
 end
 $$;

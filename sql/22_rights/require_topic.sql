@@ -27,7 +27,8 @@ begin
     end if;
     raise exception 'permission denied for topic "%"', topic
         using errcode = 'insufficient_privilege',
-              hint = 'If a queue receives it, its owner can grant you the right: '
+              hint = pgq._did_you_mean(caller, topic, true)
+                  || 'If a queue receives it, its owner can grant you the right: '
                   'pgq.grant_queue(queue, role, ''publish'').';
 end
 $$;

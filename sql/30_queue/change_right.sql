@@ -29,7 +29,7 @@ begin
                   hint = 'Use READ COMMITTED: an old snapshot does not show all rights.';
     end if;
     perform pgq._lock_rights();
-    v_queue := pgq._queue(_change_right.queue);
+    v_queue := pgq._queue(_change_right.queue, suggest => true);
     perform pgq._gc_rights();
     if granted then
         insert into pgq.queue_right (queue_id, role, "right")

@@ -31,6 +31,8 @@ declare
     v_wanted pgq.queue;
     v_present pgq.queue;
     v_limits pgq.queue_limit;
+    v_present_limits pgq.queue_limit;
+    v_change text;
 begin
     perform pgq._check_topic(create_queue.queue);
     v_wanted.auto_lanes := coalesce(create_queue.lane_keys = '{auto}', false);
@@ -68,26 +70,13 @@ begin
 
     if v_present.queue_id is null then
         select q.* into v_present from pgq.queue q where q.name = create_queue.queue;
-        v_wanted.queue_id := v_present.queue_id;
-        if v_wanted.limited then
-            v_limits.queue_id := v_present.queue_id;
-        end if;
-        v_wanted.name := v_present.name;
-        v_wanted.lanes_full := v_present.lanes_full;
-        v_wanted.unlaned_rows := v_present.unlaned_rows;
-        v_wanted.unlaned_xid := v_present.unlaned_xid;
-        v_wanted.unlaned_rank := v_present.unlaned_rank;
         v_wanted.lane_keys := pgq._lane_keys(create_queue.lane_keys, v_present.lane_keys);
-        v_wanted.paused := v_present.paused;
-        v_wanted.channel := v_present.channel;
-        v_wanted.secret := v_present.secret;
-        v_wanted.created_at := v_present.created_at;
-        if v_present is distinct from v_wanted
-           or v_wanted.limited and v_limits is distinct from (select l from pgq.queue_limit l
-                                         where l.queue_id = v_present.queue_id)
-        then
+        select l.* into v_present_limits from pgq.queue_limit l
+        where l.queue_id = v_present.queue_id;
+        v_change := pgq._policy_change(v_present, v_wanted, v_present_limits, v_limits);
+        if v_change is not null then
             raise exception 'queue "%" exists with another policy', create_queue.queue
-                using errcode = 'QU002',
+                using errcode = 'QU002', detail = v_change,
                       hint = 'Change it with pgq.alter_queue, or create it as it is.';
         end if;
         -- A queue made by subscribe has only its subscriptions: now it gets its own topic too.

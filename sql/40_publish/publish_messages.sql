@@ -46,7 +46,7 @@ begin
             select from unnest(_publish.headers) h where not pgq._is_plain(h));
     end if;
     if v_plain then
-        v_route := pgq._route_of(topic);
+        v_route := pgq._route_of(topic, v_publisher is null);
         if v_route.binding_ids = '{}' and v_route.fields is null and pgq._publish_direct(
             v_route, v_ids, payloads, headers, priority, sender, recipient, reply_to,
             correlation_id, v_publisher, v_xid)

@@ -69,7 +69,8 @@ begin
         end if;
         v_grouped := pgq._route_topic(
             v_topic.name, v_topic.ids, v_had_ids, v_had_queues, v_batch.keyed,
-            case when v_batch.alike then v_batch.priority end, v_now);
+            case when v_batch.alike then v_batch.priority end,
+            coalesce(v_batch.publisher = current_user, true), v_now);
         v_grouped_ids := v_grouped_ids || v_grouped.ids;
         v_grouped_queues := v_grouped_queues || v_grouped.queues;
     end loop;

@@ -1,6 +1,8 @@
 -- The queues that receive a topic: from the routing cache, or computed now; QU005 if there is none.
--- Only this function and the fast path of publish look up routes.
-create or replace function pgq._route_of(topic text) returns pgq.route
+-- Only this function and the fast path of publish look up routes. suggest: the caller is the
+-- owner, who may see similar topics.
+create or replace function pgq._route_of(topic text, suggest boolean default false)
+returns pgq.route
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -46,7 +48,9 @@ begin
     if v_route.version is null then
         raise exception 'no queue receives topic "%"', topic
             using errcode = 'QU005',
-                  hint = 'Create one with pgq.create_queue(queue) or '
+                  hint = pgq._did_you_mean(
+                             case when suggest then current_user end, topic, true)
+                      || 'Create one with pgq.create_queue(queue) or '
                          'pgq.subscribe(queue, pattern).';
     end if;
     if cardinality(v_route.binding_ids) >= pgq._limit('standing_filters') then
@@ -56,4 +60,4 @@ begin
     return v_route;
 end
 $$;
-comment on function pgq._route_of(text) is 'The queues that receive a topic, or QU005.';
+comment on function pgq._route_of(text, boolean) is 'The queues that receive a topic, or QU005.';

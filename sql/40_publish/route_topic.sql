@@ -4,7 +4,7 @@
 -- ordering groups, with their queues, for _join_queues when all topics are done.
 create or replace function pgq._route_topic(
     topic text, message_ids bigint[], had_ids bigint[], had_queues int[], keyed boolean,
-    priority int, now timestamptz, out ids bigint[], out queues int[])
+    priority int, owner boolean, now timestamptz, out ids bigint[], out queues int[])
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -18,7 +18,7 @@ begin
     ids := '{}';
     queues := '{}';
     loop
-        v_route := pgq._route_of(topic);
+        v_route := pgq._route_of(topic, owner);
         v_found := case when v_route.fields is not null then
             pgq._find_bindings(v_route, message_ids, now) end;
         for v_match in
@@ -82,5 +82,5 @@ begin
 end
 $$;
 comment on function pgq._route_topic(
-    text, bigint[], bigint[], int[], boolean, int, timestamptz) is
+    text, bigint[], bigint[], int[], boolean, int, boolean, timestamptz) is
     'Delivers messages of one topic to the queues that receive them.';

@@ -15,7 +15,8 @@ begin
     then
         raise exception 'no queue receives topic "%"', topic
             using errcode = 'QU005',
-                  hint = 'Create one with pgq.create_queue(queue) or '
+                  hint = pgq._did_you_mean(caller, topic, true)
+                      || 'Create one with pgq.create_queue(queue) or '
                          'pgq.subscribe(queue, pattern).';
     end if;
     return (select w.epoch from pgq.writer w

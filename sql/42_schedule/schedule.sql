@@ -36,7 +36,7 @@ begin
     v_wanted.missed := missed;
     v_wanted.started_at := date_trunc('second', v_now);
     perform pgq._check_schedule(v_wanted);
-    perform pgq._route_of(topic);  -- QU005 now, not at the first run
+    perform pgq._route_of(topic, v_wanted.role is null);  -- QU005 now, not at the first run
     v_wanted.next_at := pgq._next_run(v_wanted, v_now);
 
     insert into pgq.schedule select v_wanted.* on conflict on constraint schedule_pkey do nothing;

@@ -5,14 +5,16 @@ create or replace function pgq._check_claim(
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_owner boolean := pgq._is_owner(caller);
 begin
-    if not pgq._is_owner(caller) then
+    if not v_owner then
         perform pgq._require(caller, 'consume', topic);
         if done is not null then
             perform pgq._require_lease(caller, done);
         end if;
     end if;
-    perform pgq._queue(topic);  -- QU001 comes before the errors below
+    perform pgq._queue(topic, v_owner);  -- QU001 comes before the errors below
     if n is null or n not between 1 and 1000000 then
         raise exception 'n must be between 1 and 1000000, not %', coalesce(n::text, 'null')
             using errcode = 'invalid_parameter_value',
@@ -28,16 +30,16 @@ $$;
 comment on function pgq._check_claim(name, text, int, interval, bigint) is
     'Checks the rights and the arguments of a claim.';
 
-create or replace function pgq._refuse_claim(topic text) returns void
+create or replace function pgq._refuse_claim(topic text, owner boolean) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pgq._queue(topic);  -- raises QU001
+    perform pgq._queue(topic, owner);  -- raises QU001
     raise exception 'queue "%" is an archive: it stores and does not deliver', topic
         using errcode = 'feature_not_supported',
               hint = 'Subscribe another queue to the topic, or read the log with pgq.read_log.';
 end
 $$;
-comment on function pgq._refuse_claim(text) is
+comment on function pgq._refuse_claim(text, boolean) is
     'Raises an error for a queue that is missing or an archive.';

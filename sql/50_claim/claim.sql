@@ -80,7 +80,7 @@ begin
 
     if v_lease.size is null then
         if v_queue.mode is distinct from 'queue' then
-            perform pgq._refuse_claim(topic);
+            perform pgq._refuse_claim(topic, pgq._is_owner(caller));
         end if;
         v_taken := pgq._claim(pgq._queue(topic), nullif(filter, '{}'), n, lease, key, v_low,
                               tended => v_until is not null);

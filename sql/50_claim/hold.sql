@@ -25,7 +25,7 @@ begin
     end if;
     perform pgq._check_claim(caller, hold.queue, hold.n, hold.lease, null);
     if v_queue.mode <> 'queue' then
-        perform pgq._refuse_claim(hold.queue);
+        perform pgq._refuse_claim(hold.queue, pgq._is_owner(caller));
     end if;
     v_taken := pgq._claim(
         v_queue, nullif(hold.filter, '{}'), hold.n, hold.lease, hold.key,

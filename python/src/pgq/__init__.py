@@ -40,6 +40,7 @@ from pgq.errors import (
     PublishFailed,
     QueueExists,
     QueueNotFound,
+    Refused,
     RequestTimeout,
 )
 from pgq.filters import Condition, F, Filter, ago
@@ -95,6 +96,7 @@ __all__ = [
     "Publishes",
     "QueueExists",
     "QueueNotFound",
+    "Refused",
     "Reject",
     "RequestTimeout",
     "Retry",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
 
@@ -23,6 +24,7 @@ __all__ = [
     "PublishFailed",
     "QueueExists",
     "QueueNotFound",
+    "Refused",
     "RequestTimeout",
 ]
 
@@ -77,6 +79,24 @@ class NoQueue(PgqError):
     sqlstate = "QU005"
 
 
+class Refused(PgqError):
+    """pgq has refused a call: a wrong argument, a missing right, a state that does not allow it.
+
+    `sqlstate` tells which. The exception is also psycopg's exception for that SQLSTATE, such as
+    `psycopg.errors.InvalidParameterValue`, and has its `diag`.
+    """
+
+    reported: psycopg.errors.Diagnostic | None = None
+
+    @property
+    def diag(self) -> psycopg.errors.Diagnostic:
+        """What the server has reported."""
+        return self.reported or psycopg.Error(self.message).diag
+
+    def __reduce__(self) -> Any:
+        return refused, (self.sqlstate, self.message, self.detail, self.hint)
+
+
 class NotInstalled(PgqError):
     """The database does not have pgq, or has another version of it than this client."""
 
@@ -115,22 +135,47 @@ BY_SQLSTATE: dict[str, type[PgqError]] = {
     if error.sqlstate is not None
 }
 
+# SQLSTATEs of PostgreSQL with which pgq refuses a call.
+_REFUSED: dict[str, type[Refused]] = {
+    state: type("Refused", (Refused, psycopg.errors.lookup(state)), {"sqlstate": state})
+    for state in ("0A000", "22004", "22023", "42501", "42704", "55000", "55006", "P0002", "XX001")
+}
+
+
+def refused(
+    state: str, message: str, detail: str | None = None, hint: str | None = None
+) -> Refused:
+    """Return the exception for a call that pgq refuses with this SQLSTATE."""
+    return _REFUSED[state](message, detail=detail, hint=hint)
+
 
 def translated(error: psycopg.Error) -> PgqError | None:
     """Return pgq's exception for an error of the server, if there is one."""
     diagnostic = error.diag
-    return by_sqlstate(
+    known = by_sqlstate(
         error.sqlstate or "",
         diagnostic.message_primary or str(error),
         diagnostic.message_detail,
         diagnostic.message_hint,
+        ours=is_ours(diagnostic.source_function, diagnostic.context),
     )
+    if isinstance(known, Refused):
+        known.reported = diagnostic
+    return known
+
+
+def is_ours(function: str | None, context: str | None) -> bool:
+    """Whether a function of pgq has raised an error, by what the server reports of its origin."""
+    first = (context or "").partition("\n")[0]
+    return function == "exec_stmt_raise" and re.search(r"\bpgq\.", first) is not None
 
 
 def by_sqlstate(
-    sqlstate: str, message: str, detail: str | None, hint: str | None
+    sqlstate: str, message: str, detail: str | None, hint: str | None, *, ours: bool = False
 ) -> PgqError | None:
-    """Return pgq's exception for a SQLSTATE, if there is one."""
+    """Return pgq's exception for a SQLSTATE, if there is one. `ours`: pgq has raised the error."""
+    if ours and sqlstate in _REFUSED:
+        return refused(sqlstate, message, detail, hint)
     found = BY_SQLSTATE.get(sqlstate)
     if found is None:
         return _not_installed(sqlstate, message)

@@ -54,6 +54,15 @@ def test_a_role_with_rights_publishes_and_consumes(guest: pgq.PooledClient) -> N
     assert guest.wait_end("orders", "w")
 
 
+def test_what_a_role_may_not_do_is_refused(guest: pgq.PooledClient) -> None:
+    with pytest.raises(pgq.Refused, match='permission denied for queue "secret"') as caught:
+        guest.claim("secret")
+    assert isinstance(caught.value, psycopg.errors.InsufficientPrivilege)
+    with pytest.raises(pgq.Refused, match='Did you mean "orders"') as typed:
+        guest.claim("order")
+    assert "secret" not in str(typed.value)
+
+
 def test_a_role_that_may_consume_runs_a_relay(
     guest: pgq.PooledClient, client: pgq.PooledClient
 ) -> None:

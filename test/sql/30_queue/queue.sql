@@ -25,6 +25,27 @@ from unnest(array[$$lane_keys => '{type}'$$, 'max_attempts => 4', $$backoff => '
     $$journal => 'failures'$$, $$dedup => 'replace'$$]) x;
 select matches(t.hint_of($$select pgq.create_queue('orders', max_attempts => 9)$$), 'alter_queue',
     'the error tells how to change a queue');
+select results_eq(
+    format($$select t.answer('none', %L)$$, 'select pgq.create_queue(''orders'', ' || x || ')'),
+    format($$select 'QU002 | queue "orders" exists with another policy | ' || %L
+        || ' | Change it with pgq.alter_queue, or create it as it is.'$$, detail),
+    'the error tells what differs: ' || x)
+from (values
+    ($$lease => '31 s', retention => '24 hours'$$, 'lease is 00:00:30, not 00:00:31'),
+    ($$mode => 'archive', max_attempts => 5$$,
+     'max_attempts is 3, not 5; mode is queue, not archive'),
+    ($$lane_keys => '{type}'$$, 'lane_keys is null, not ["type"]'),
+    ($$lane_keys => '{auto}'$$, 'lane_keys is null, not ["auto"]'),
+    ($$suggestions => true$$, 'suggestions is false, not true'),
+    ($$rate => '5/s', max_leased => 7$$, 'max_leased is null, not 7; rate is null, not 5/s')
+) e (x, detail);
+select pgq.create_queue('limited', lane_keys => '{type}', fair => true, rate => '5/s');
+select is(pgq.create_queue('limited', lane_keys => '{type}', fair => true, rate => '5/s'), false,
+    'limits are compared too');
+select matches(
+    t.answer('none', $$select pgq.create_queue('limited', '{type}', max_leased => 7)$$),
+    'fair is true, not false; max_leased is null, not 7; rate is 5/s, not null', 'and named');
+select pgq.drop_queue('limited');
 select is((select count(*) from pgq.queue), 1::bigint, 'there is still one queue');
 select throws_ok($$select pgq.create_queue('not a name')$$, '22023', null,
     'a queue needs a name that can be a topic');

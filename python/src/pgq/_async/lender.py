@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from pgq._shared.aio import driver, lower
 from pgq.encoding import dumps
-from pgq.errors import by_sqlstate
+from pgq.errors import by_sqlstate, is_ours
 
 __all__ = ["AsyncLender", "borrow"]
 
@@ -135,6 +135,11 @@ def _translated(error: BaseException | None) -> Exception | None:
                 message,
                 getattr(error, "detail", None) or getattr(diagnostic, "message_detail", None),
                 getattr(error, "hint", None) or getattr(diagnostic, "message_hint", None),
+                ours=is_ours(
+                    getattr(error, "server_source_function", None)
+                    or getattr(diagnostic, "source_function", None),
+                    getattr(error, "context", None) or getattr(diagnostic, "context", None),
+                ),
             )
         error = getattr(error, "orig", None) or error.__cause__
     return None

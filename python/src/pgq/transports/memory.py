@@ -15,8 +15,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, LiteralString, Self
 
-import psycopg
-
 from pgq import matching
 from pgq._shared import sql
 from pgq._shared.arguments import Named, headers_of_each, how_many, items, lease_and_ids, moment
@@ -27,7 +25,7 @@ from pgq._sync.client_pooled import PooledClient
 from pgq._sync.transport import Transport
 from pgq.durations import Duration, duration, span
 from pgq.encoding import dumps
-from pgq.errors import InvalidFilter, LeaseLost, NoQueue, QueueNotFound
+from pgq.errors import InvalidFilter, LeaseLost, NoQueue, QueueNotFound, refused
 from pgq.filters import Filter, document
 from pgq.filters.local import world
 from pgq.message import Draft, Message
@@ -59,7 +57,7 @@ class _Binding:
         try:
             self._words = matching.topic_words(pattern)
         except InvalidFilter as error:
-            raise psycopg.errors.InvalidParameterValue(f'"{pattern}": {error}') from None
+            raise refused("22023", f'"{pattern}": {error}') from None
         self.pattern = pattern
         self.is_own = is_own
         self.filter = filter
@@ -169,7 +167,7 @@ class MemoryClient(PooledClient):
             for option in given.keys() & spans:
                 given[option] = duration(given[option], option)
             if given.get("dedup", "keep") not in ("keep", "replace", "postpone"):
-                raise psycopg.errors.InvalidParameterValue(f'unknown dedup "{given["dedup"]}"')
+                raise refused("22023", f'unknown dedup "{given["dedup"]}"')
             self._queues[queue] = _Queue(**given, bindings=[_Binding(queue, is_own=True)])
             return True
 
@@ -224,7 +222,7 @@ class MemoryClient(PooledClient):
                 if binding.pattern == pattern:
                     binding.filter = filter
                     return
-        raise psycopg.errors.UndefinedObject(f'"{queue}" is not subscribed to "{pattern}"')
+        raise refused("42704", f'"{queue}" is not subscribed to "{pattern}"')
 
     def subscriptions(self, queue: str | None = None) -> list[Subscription]:
         """Return the subscriptions of one queue, or of all queues."""
@@ -386,7 +384,7 @@ class MemoryClient(PooledClient):
         """Publish a reply to the `reply_to` topic of a message; return the id of the reply."""
         asked = self._log[message] if isinstance(message, int) else message
         if asked.reply_to is None:
-            raise psycopg.errors.InvalidParameterValue(f"message {asked.id} wants no reply")
+            raise refused("55000", f"message {asked.id} wants no reply")
         return self.publish(
             asked.reply_to,
             payload,
@@ -416,13 +414,13 @@ class MemoryClient(PooledClient):
             raise NotImplementedError("claims have no names in memory")
         wanted, n = how_many(filter, n)
         if not 1 <= n <= 1_000_000:
-            raise psycopg.errors.InvalidParameterValue(f"n must be from 1 to 1000000, not {n}")
+            raise refused("22023", f"n must be from 1 to 1000000, not {n}")
         if done is not None:
             done.ack()
         with self._mutex:
             queue, now = self._queue(topic), self._clock()
             if queue.mode == "archive":
-                raise psycopg.errors.FeatureNotSupported(f'queue "{topic}" is an archive')
+                raise refused("0A000", f'queue "{topic}" is an archive')
             self._take_back(queue, now)
             taken = [] if queue.paused else self._ready(queue, _test(wanted), now)[:n]
             lease_id, until = next(self._leases), now + (span(lease, "lease") or queue.lease)
@@ -564,7 +562,7 @@ class MemoryClient(PooledClient):
     ) -> int:
         """Delete waiting messages of a queue by id, filter or dedup key; return how many."""
         if ids is None and filter is None and dedup_key is None:
-            raise psycopg.errors.InvalidParameterValue("cancel needs ids, a filter or a dedup key")
+            raise refused("22023", "cancel needs ids, a filter or a dedup key")
         with self._mutex:
             chosen = [
                 entry
