@@ -8469,13 +8469,13 @@ begin
             (v_publish, 'execute on function pgq.reply, pgq.publish_staged, pgq.writer_epoch, '
                 'pgq.schedule, pgq.unschedule, pgq.pause_schedule, pgq.resume_schedule, '
                 'pgq.publish(text, jsonb, jsonb, int, interval, interval, text, text, text, '
-                'text, text, text, pgq.caller), '
+                'text, text, text, timestamptz, pgq.caller), '
                 'pgq.publish(varchar, json, jsonb, int, interval, interval, text, text, text, '
-                'text, text, text), '
+                'text, text, text, timestamptz), '
                 'pgq.publish_batch(text, jsonb[], jsonb[], int, interval, interval, text, text, '
-                'text, text, text, text[], pgq.caller), '
+                'text, text, text, text[], timestamptz, pgq.caller), '
                 'pgq.publish_batch(varchar, json[], jsonb[], int, interval, interval, text, '
-                'text, text, text, text, text[])'),
+                'text, text, text, text, text[], timestamptz)'),
             (v_publish, 'select on pgq.schedules'),
             -- Consumers stage rows too, for tables of their own.
             (v_any, 'execute on function pgq.discard_staged, pgq.take_staged, pgq.commit_batch'),
@@ -9418,6 +9418,7 @@ create or replace function pgq.publish(
     correlation_id text default null,
     group_key text default null,
     dedup_key text default null,
+    deliver_at timestamptz default null,
     caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
@@ -9435,9 +9436,9 @@ declare
     v_laned boolean;
 begin
     if (num_nonnulls(topic, payload) = 2 and priority between -1000 and 1000
-        and num_nonnulls(delay, expires_in, group_key, dedup_key) = 0 and pgq._is_plain(headers)
-        and current_setting('transaction_isolation') = 'read committed'
-        and caller = current_user)
+        and num_nonnulls(delay, expires_in, group_key, dedup_key, deliver_at) = 0
+        and pgq._is_plain(headers) and caller = current_user
+        and current_setting('transaction_isolation') = 'read committed')
     then
         v_xid := pg_current_xact_id();  -- before the route is read: see pgq._publish
         select r.version, r.queue_ids, r.laned into v_version, v_queue_ids, v_laned
@@ -9498,16 +9499,18 @@ begin
     return (pgq._publish(
         caller, topic, array[payload], array[headers], priority, delay, expires_in, sender,
         recipient, reply_to, correlation_id, group_key,
-        case when dedup_key is not null then array[dedup_key] end))[1];
+        case when dedup_key is not null then array[dedup_key] end, deliver_at))[1];
 end
 $$;
 comment on function pgq.publish(
-    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller) is
+    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, timestamptz,
+    pgq.caller) is
     'Publishes one message in the caller''s transaction and returns its id. If a queue has had '
     'the dedup_key with this topic within its window, it does not get the message. If no queue '
     'gets it, nothing is stored, and the id is that of the earlier message. A queue whose option '
-    'dedup is replace or postpone replaces or postpones a waiting message with the key. An '
-    'infinite delay stores the message and never delivers it.';
+    'dedup is replace or postpone replaces or postpones a waiting message with the key. The '
+    'message is delivered after the delay, or at the time deliver_at. If that time is infinity, '
+    'the message is stored and never delivered.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish_batch.sql
@@ -9526,6 +9529,7 @@ create or replace function pgq.publish_batch(
     correlation_id text default null,
     group_key text default null,
     dedup_keys text[] default null,
+    deliver_at timestamptz default null,
     caller pgq.caller default current_user
 ) returns setof bigint
 language plpgsql volatile security definer
@@ -9549,12 +9553,12 @@ begin
     end if;
     return query select unnest(pgq._publish(
         caller, topic, payloads, headers, priority, delay, expires_in, sender, recipient, reply_to,
-        correlation_id, group_key, dedup_keys));
+        correlation_id, group_key, dedup_keys, deliver_at));
 end
 $$;
 comment on function pgq.publish_batch(
     text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
-    pgq.caller) is
+    timestamptz, pgq.caller) is
     'Publishes many messages of one topic in one statement, all or none. Returns their ids in the '
     'given order.';
 $pgq_script$;
@@ -9676,16 +9680,18 @@ create or replace function pgq.publish(
     reply_to text default null,
     correlation_id text default null,
     group_key text default null,
-    dedup_key text default null
+    dedup_key text default null,
+    deliver_at timestamptz default null
 ) returns bigint
 language sql volatile
 begin atomic
     select pgq.publish(
         topic::text, payload::jsonb, headers, priority, delay, expires_in, sender, recipient,
-        reply_to, correlation_id, group_key, dedup_key);
+        reply_to, correlation_id, group_key, dedup_key, deliver_at);
 end;
 comment on function pgq.publish(
-    varchar, json, jsonb, int, interval, interval, text, text, text, text, text, text) is
+    varchar, json, jsonb, int, interval, interval, text, text, text, text, text, text,
+    timestamptz) is
     'pgq.publish for a payload of type json. A literal is jsonb; cast text with ::jsonb.';
 
 create or replace function pgq.publish_batch(
@@ -9700,16 +9706,18 @@ create or replace function pgq.publish_batch(
     reply_to text default null,
     correlation_id text default null,
     group_key text default null,
-    dedup_keys text[] default null
+    dedup_keys text[] default null,
+    deliver_at timestamptz default null
 ) returns setof bigint
 language sql volatile
 begin atomic
     select pgq.publish_batch(
         topic::text, payloads::jsonb[], headers, priority, delay, expires_in, sender, recipient,
-        reply_to, correlation_id, group_key, dedup_keys);
+        reply_to, correlation_id, group_key, dedup_keys, deliver_at);
 end;
 comment on function pgq.publish_batch(
-    varchar, json[], jsonb[], int, interval, interval, text, text, text, text, text, text[]) is
+    varchar, json[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
+    timestamptz) is
     'pgq.publish_batch for payloads of type json[]. A literal is jsonb[]; cast text[] with '
     '::jsonb[].';
 $pgq_script$;
@@ -9721,7 +9729,7 @@ $pgq_script$;
 create or replace function pgq._publish(
     caller name, topic text, payloads jsonb[], headers jsonb[], priority int, delay interval,
     expires_in interval, sender text, recipient text, reply_to text, correlation_id text,
-    group_key text, dedup_keys text[]
+    group_key text, dedup_keys text[], deliver_at timestamptz
 ) returns bigint[]
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -9738,9 +9746,9 @@ declare
 begin
     if num_nonnulls(topic, priority) < 2 or array_position(payloads, null) is not null
        or priority not between -1000 and 1000 or delay < interval '0'
-       or expires_in <= interval '0'
+       or expires_in <= interval '0' or num_nonnulls(delay, deliver_at) = 2
     then
-        perform pgq._refuse_publish(topic, payloads, priority, delay);
+        perform pgq._refuse_publish(topic, payloads, priority, delay, deliver_at);
     end if;
     -- Rights before the route: errors must not reveal which topics exist.
     if not pgq._is_owner(caller) then
@@ -9755,7 +9763,7 @@ begin
         v_ids := array(
             select nextval('pgq.message_id') from generate_series(1, cardinality(payloads)));
     end if;
-    v_plain := num_nonnulls(delay, expires_in, group_key, dedup_keys) = 0
+    v_plain := num_nonnulls(delay, expires_in, group_key, dedup_keys, deliver_at) = 0
         and current_setting('transaction_isolation') = 'read committed';
     if v_plain and cardinality(headers) = 1 then
         v_plain := pgq._is_plain(headers[1]);
@@ -9789,8 +9797,8 @@ begin
         group_key, dedup_key, deliver_at, expires_at, publisher)
     select u.id, _publish.topic, _publish.priority, coalesce(u.header, '{}'), u.payload,
            _publish.sender, _publish.recipient, _publish.reply_to, _publish.correlation_id,
-           _publish.group_key, u.key, v_now + _publish.delay, v_now + _publish.expires_in,
-           v_publisher
+           _publish.group_key, u.key, coalesce(_publish.deliver_at, v_now + _publish.delay),
+           v_now + _publish.expires_in, v_publisher
     from unnest(v_ids, v_firsts, payloads, _publish.headers, dedup_keys)
         u (id, first, payload, header, key)
     where u.id = u.first;
@@ -9801,7 +9809,8 @@ begin
 end
 $$;
 comment on function pgq._publish(
-    name, text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[]) is
+    name, text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
+    timestamptz) is
     'Publishes messages of one topic and returns their ids.';
 $pgq_script$;
     execute $pgq_script$
@@ -9986,7 +9995,8 @@ $pgq_script$;
 
 -- Raises the error for bad arguments of publish or publish_batch.
 create or replace function pgq._refuse_publish(
-    topic text, payloads jsonb[], priority int, delay interval
+    topic text, payloads jsonb[], priority int, delay interval,
+    deliver_at timestamptz default null
 ) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -10006,6 +10016,10 @@ begin
         raise exception 'delay must not be negative'
             using errcode = 'invalid_parameter_value',
                   hint = 'Leave it out to deliver at once.';
+    elsif num_nonnulls(delay, deliver_at) = 2 then
+        raise exception 'a message has a delay or a deliver_at, not both'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'delay counts from now, deliver_at is a point in time.';
     else
         raise exception 'expires_in must be longer than zero'
             using errcode = 'invalid_parameter_value',
@@ -10013,7 +10027,7 @@ begin
     end if;
 end
 $$;
-comment on function pgq._refuse_publish(text, jsonb[], int, interval) is
+comment on function pgq._refuse_publish(text, jsonb[], int, interval, timestamptz) is
     'Raises the error for bad arguments of publish.';
 $pgq_script$;
     execute $pgq_script$
@@ -11131,7 +11145,7 @@ begin
                     'schedule', schedule.name, 'scheduled_at',
                     to_char(v_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))],
                 schedule.priority, null, schedule.expires_in, null, null, null, null, null,
-                null))[1];
+                null, null))[1];
         end if;
         exit when schedule.next_at > now;
     end loop;

@@ -34,13 +34,13 @@ begin
             (v_publish, 'execute on function pgq.reply, pgq.publish_staged, pgq.writer_epoch, '
                 'pgq.schedule, pgq.unschedule, pgq.pause_schedule, pgq.resume_schedule, '
                 'pgq.publish(text, jsonb, jsonb, int, interval, interval, text, text, text, '
-                'text, text, text, pgq.caller), '
+                'text, text, text, timestamptz, pgq.caller), '
                 'pgq.publish(varchar, json, jsonb, int, interval, interval, text, text, text, '
-                'text, text, text), '
+                'text, text, text, timestamptz), '
                 'pgq.publish_batch(text, jsonb[], jsonb[], int, interval, interval, text, text, '
-                'text, text, text, text[], pgq.caller), '
+                'text, text, text, text[], timestamptz, pgq.caller), '
                 'pgq.publish_batch(varchar, json[], jsonb[], int, interval, interval, text, '
-                'text, text, text, text, text[])'),
+                'text, text, text, text, text[], timestamptz)'),
             (v_publish, 'select on pgq.schedules'),
             -- Consumers stage rows too, for tables of their own.
             (v_any, 'execute on function pgq.discard_staged, pgq.take_staged, pgq.commit_batch'),

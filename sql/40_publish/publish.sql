@@ -16,6 +16,7 @@ create or replace function pgq.publish(
     correlation_id text default null,
     group_key text default null,
     dedup_key text default null,
+    deliver_at timestamptz default null,
     caller pgq.caller default current_user
 ) returns bigint
 language plpgsql volatile security definer
@@ -31,9 +32,9 @@ declare
     v_laned boolean;
 begin
     if (num_nonnulls(topic, payload) = 2 and priority between -1000 and 1000
-        and num_nonnulls(delay, expires_in, group_key, dedup_key) = 0 and pgq._is_plain(headers)
-        and current_setting('transaction_isolation') = 'read committed'
-        and caller = current_user)
+        and num_nonnulls(delay, expires_in, group_key, dedup_key, deliver_at) = 0
+        and pgq._is_plain(headers) and caller = current_user
+        and current_setting('transaction_isolation') = 'read committed')
     then
         v_xid := pg_current_xact_id();  -- before the route is read: see pgq._publish
         select r.version, r.queue_ids, r.laned into v_version, v_queue_ids, v_laned
@@ -94,13 +95,15 @@ begin
     return (pgq._publish(
         caller, topic, array[payload], array[headers], priority, delay, expires_in, sender,
         recipient, reply_to, correlation_id, group_key,
-        case when dedup_key is not null then array[dedup_key] end))[1];
+        case when dedup_key is not null then array[dedup_key] end, deliver_at))[1];
 end
 $$;
 comment on function pgq.publish(
-    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, pgq.caller) is
+    text, jsonb, jsonb, int, interval, interval, text, text, text, text, text, text, timestamptz,
+    pgq.caller) is
     'Publishes one message in the caller''s transaction and returns its id. If a queue has had '
     'the dedup_key with this topic within its window, it does not get the message. If no queue '
     'gets it, nothing is stored, and the id is that of the earlier message. A queue whose option '
-    'dedup is replace or postpone replaces or postpones a waiting message with the key. An '
-    'infinite delay stores the message and never delivers it.';
+    'dedup is replace or postpone replaces or postpones a waiting message with the key. The '
+    'message is delivered after the delay, or at the time deliver_at. If that time is infinity, '
+    'the message is stored and never delivered.';

@@ -12,6 +12,7 @@ create or replace function pgq.publish_batch(
     correlation_id text default null,
     group_key text default null,
     dedup_keys text[] default null,
+    deliver_at timestamptz default null,
     caller pgq.caller default current_user
 ) returns setof bigint
 language plpgsql volatile security definer
@@ -33,11 +34,11 @@ begin
     end if;
     return query select unnest(pgq._publish(
         caller, topic, payloads, headers, priority, delay, expires_in, sender, recipient, reply_to,
-        correlation_id, group_key, dedup_keys));
+        correlation_id, group_key, dedup_keys, deliver_at));
 end
 $$;
 comment on function pgq.publish_batch(
     text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
-    pgq.caller) is
+    timestamptz, pgq.caller) is
     'Publishes many messages of one topic in one statement, all or none. Returns their ids in the '
     'given order.';

@@ -16,16 +16,18 @@ create or replace function pgq.publish(
     reply_to text default null,
     correlation_id text default null,
     group_key text default null,
-    dedup_key text default null
+    dedup_key text default null,
+    deliver_at timestamptz default null
 ) returns bigint
 language sql volatile
 begin atomic
     select pgq.publish(
         topic::text, payload::jsonb, headers, priority, delay, expires_in, sender, recipient,
-        reply_to, correlation_id, group_key, dedup_key);
+        reply_to, correlation_id, group_key, dedup_key, deliver_at);
 end;
 comment on function pgq.publish(
-    varchar, json, jsonb, int, interval, interval, text, text, text, text, text, text) is
+    varchar, json, jsonb, int, interval, interval, text, text, text, text, text, text,
+    timestamptz) is
     'pgq.publish for a payload of type json. A literal is jsonb; cast text with ::jsonb.';
 
 create or replace function pgq.publish_batch(
@@ -40,15 +42,17 @@ create or replace function pgq.publish_batch(
     reply_to text default null,
     correlation_id text default null,
     group_key text default null,
-    dedup_keys text[] default null
+    dedup_keys text[] default null,
+    deliver_at timestamptz default null
 ) returns setof bigint
 language sql volatile
 begin atomic
     select pgq.publish_batch(
         topic::text, payloads::jsonb[], headers, priority, delay, expires_in, sender, recipient,
-        reply_to, correlation_id, group_key, dedup_keys);
+        reply_to, correlation_id, group_key, dedup_keys, deliver_at);
 end;
 comment on function pgq.publish_batch(
-    varchar, json[], jsonb[], int, interval, interval, text, text, text, text, text, text[]) is
+    varchar, json[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
+    timestamptz) is
     'pgq.publish_batch for payloads of type json[]. A literal is jsonb[]; cast text[] with '
     '::jsonb[].';

@@ -3,7 +3,7 @@
 create or replace function pgq._publish(
     caller name, topic text, payloads jsonb[], headers jsonb[], priority int, delay interval,
     expires_in interval, sender text, recipient text, reply_to text, correlation_id text,
-    group_key text, dedup_keys text[]
+    group_key text, dedup_keys text[], deliver_at timestamptz
 ) returns bigint[]
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -20,9 +20,9 @@ declare
 begin
     if num_nonnulls(topic, priority) < 2 or array_position(payloads, null) is not null
        or priority not between -1000 and 1000 or delay < interval '0'
-       or expires_in <= interval '0'
+       or expires_in <= interval '0' or num_nonnulls(delay, deliver_at) = 2
     then
-        perform pgq._refuse_publish(topic, payloads, priority, delay);
+        perform pgq._refuse_publish(topic, payloads, priority, delay, deliver_at);
     end if;
     -- Rights before the route: errors must not reveal which topics exist.
     if not pgq._is_owner(caller) then
@@ -37,7 +37,7 @@ begin
         v_ids := array(
             select nextval('pgq.message_id') from generate_series(1, cardinality(payloads)));
     end if;
-    v_plain := num_nonnulls(delay, expires_in, group_key, dedup_keys) = 0
+    v_plain := num_nonnulls(delay, expires_in, group_key, dedup_keys, deliver_at) = 0
         and current_setting('transaction_isolation') = 'read committed';
     if v_plain and cardinality(headers) = 1 then
         v_plain := pgq._is_plain(headers[1]);
@@ -71,8 +71,8 @@ begin
         group_key, dedup_key, deliver_at, expires_at, publisher)
     select u.id, _publish.topic, _publish.priority, coalesce(u.header, '{}'), u.payload,
            _publish.sender, _publish.recipient, _publish.reply_to, _publish.correlation_id,
-           _publish.group_key, u.key, v_now + _publish.delay, v_now + _publish.expires_in,
-           v_publisher
+           _publish.group_key, u.key, coalesce(_publish.deliver_at, v_now + _publish.delay),
+           v_now + _publish.expires_in, v_publisher
     from unnest(v_ids, v_firsts, payloads, _publish.headers, dedup_keys)
         u (id, first, payload, header, key)
     where u.id = u.first;
@@ -83,5 +83,6 @@ begin
 end
 $$;
 comment on function pgq._publish(
-    name, text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[]) is
+    name, text, jsonb[], jsonb[], int, interval, interval, text, text, text, text, text, text[],
+    timestamptz) is
     'Publishes messages of one topic and returns their ids.';

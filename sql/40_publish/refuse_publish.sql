@@ -1,6 +1,7 @@
 -- Raises the error for bad arguments of publish or publish_batch.
 create or replace function pgq._refuse_publish(
-    topic text, payloads jsonb[], priority int, delay interval
+    topic text, payloads jsonb[], priority int, delay interval,
+    deliver_at timestamptz default null
 ) returns void
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -20,6 +21,10 @@ begin
         raise exception 'delay must not be negative'
             using errcode = 'invalid_parameter_value',
                   hint = 'Leave it out to deliver at once.';
+    elsif num_nonnulls(delay, deliver_at) = 2 then
+        raise exception 'a message has a delay or a deliver_at, not both'
+            using errcode = 'invalid_parameter_value',
+                  hint = 'delay counts from now, deliver_at is a point in time.';
     else
         raise exception 'expires_in must be longer than zero'
             using errcode = 'invalid_parameter_value',
@@ -27,5 +32,5 @@ begin
     end if;
 end
 $$;
-comment on function pgq._refuse_publish(text, jsonb[], int, interval) is
+comment on function pgq._refuse_publish(text, jsonb[], int, interval, timestamptz) is
     'Raises the error for bad arguments of publish.';

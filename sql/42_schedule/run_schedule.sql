@@ -32,7 +32,7 @@ begin
                     'schedule', schedule.name, 'scheduled_at',
                     to_char(v_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))],
                 schedule.priority, null, schedule.expires_in, null, null, null, null, null,
-                null))[1];
+                null, null))[1];
         end if;
         exit when schedule.next_at > now;
     end loop;

@@ -1,13 +1,13 @@
-"""Durations: a timedelta, a number of seconds, or a text such as 500ms, 90s, 15m, 2h, 1d."""
+"""Durations: a timedelta, a number of seconds, or a text such as 500ms, 90s, 15m, 2h, 1d. Times."""
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-__all__ = ["Duration", "duration", "set_durations", "span"]
+__all__ = ["Duration", "aware", "duration", "moment", "set_durations", "span"]
 
 Duration = timedelta | float | str
 
@@ -49,3 +49,21 @@ def set_durations(config: Any, *names: str) -> None:
         given = getattr(config, name)
         if given is not None and not isinstance(given, timedelta):
             object.__setattr__(config, name, duration(given, name))
+
+
+def moment(value: datetime | str | None, what: str) -> datetime | None:
+    """Return a time; a text has the form of ISO 8601."""
+    if value is None or isinstance(value, datetime):
+        return value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return datetime.fromisoformat(value)
+    raise TypeError(f"{what} is a datetime, or text such as 2030-01-02T03:04:05Z, not {value!r}")
+
+
+def aware(value: datetime | str | None, what: str) -> datetime | None:
+    """Return a time that has a time zone."""
+    given = moment(value, what)
+    if given is not None and given.tzinfo is None:
+        raise ValueError(f"{what} needs a time zone, such as datetime.now(UTC) has, not {value!r}")
+    return given

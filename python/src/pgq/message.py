@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pgq.durations import Duration, duration
+from pgq.durations import Duration, aware, duration
 
 __all__ = ["Draft", "Message", "common_options"]
 
@@ -58,12 +58,17 @@ class Draft:
     correlation_id: str | None = None
     group_key: str | None = None
     dedup_key: str | None = None
+    deliver_at: datetime | str | None = None
 
     def __post_init__(self) -> None:
         for name in ("delay", "expires_in"):
             given = getattr(self, name)
             if given is not None:
                 object.__setattr__(self, name, duration(given, name))
+        if self.deliver_at is not None:
+            if self.delay is not None:
+                raise ValueError("a message has a delay or a deliver_at, not both")
+            object.__setattr__(self, "deliver_at", aware(self.deliver_at, "deliver_at"))
 
 
 def common_options(draft: Draft) -> tuple[Any, ...]:
@@ -72,6 +77,7 @@ def common_options(draft: Draft) -> tuple[Any, ...]:
         draft.topic,
         draft.priority,
         draft.delay,
+        draft.deliver_at,
         draft.expires_in,
         draft.sender,
         draft.recipient,

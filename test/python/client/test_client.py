@@ -297,6 +297,30 @@ def test_the_trace_of_the_publisher_travels_in_the_headers(client: pgq.PooledCli
 # Claiming
 
 
+def test_a_message_is_delivered_at_a_time(client: pgq.PooledClient, db: psycopg.Connection) -> None:
+    client.create_queue("orders")
+    at = datetime(2040, 1, 2, 3, 4, 5, tzinfo=UTC)
+    client.publish("orders", 1, deliver_at=at)
+    client.publish("orders", 2, deliver_at="2040-01-02T04:04:05+01:00")
+    client.publish_batch("orders", [3, 4], deliver_at=at)
+    client.publish_many([Draft(topic="orders", payload=5, deliver_at=at)])
+    with pgq.Publisher(client) as publisher:
+        publisher.publish("orders", 6, deliver_at=at)
+        publisher.publish("orders", 7)
+    rows = db.execute("select deliver_at, count(*) from pgq.message group by 1").fetchall()
+    assert dict(rows) == {at: 6, None: 1}
+    client.publish("orders", 8, deliver_at=datetime.now(UTC) - timedelta(hours=1))
+    assert [message.payload for message in client.claim("orders", n=9)] == [7, 8]
+    with pytest.raises(ValueError, match="deliver_at needs a time zone"):
+        client.publish("orders", 9, deliver_at=datetime(2040, 1, 2))
+    with pytest.raises(TypeError, match="deliver_at is a datetime"):
+        client.publish("orders", 9, deliver_at=30)  # type: ignore[arg-type]
+    with pytest.raises(pgq.Refused, match="a delay or a deliver_at, not both"):
+        client.publish("orders", 9, deliver_at=at, delay=5)
+    with pytest.raises(ValueError, match="a delay or a deliver_at, not both"):
+        Draft(topic="orders", payload=9, deliver_at=at, delay=5)
+
+
 def test_parts_of_a_batch_end_differently(client: pgq.PooledClient, db: psycopg.Connection) -> None:
     client.create_queue("orders", backoff=timedelta(minutes=4))
     client.publish_batch("orders", list(range(6)))

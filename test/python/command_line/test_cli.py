@@ -336,6 +336,24 @@ def test_publish_delays_and_reports_duplicates(
     assert states(db) == {"delayed": 1}
 
 
+def test_publish_can_name_the_time_of_delivery(
+    pgq_run: Command,
+    pgq_process: Command,
+    orders: pgq.PooledClient,
+    db: psycopg.Connection,
+) -> None:
+    assert pgq_run("publish", "orders", "1", "--deliver-at", "2040-01-02T03:04:05Z").code == 0
+    line = json.dumps({"payload": 2, "deliver_at": "2040-01-02T04:04:05+01:00"})
+    assert pgq_process("publish", "orders", "--messages", stdin=line).code == 0
+    both = pgq_process("publish", "orders", "--messages", "--delay", "1h", stdin=line)
+    assert both.code == 0  # the option overrides the line
+    rows = db.execute("select deliver_at from pgq.message order by id").fetchall()
+    assert [row[0].year for row in rows[:2]] == [2040, 2040]
+    assert rows[0] == rows[1]
+    assert rows[2][0].year < 2040
+    assert pgq_run("publish", "orders", "1", "--deliver-at", "tomorrow").code == 2
+
+
 def test_what_is_not_json_is_refused_unless_it_is_text(
     pgq_run: Command, orders: pgq.PooledClient
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import pytest
@@ -50,6 +50,14 @@ def test_a_claim_takes_at_least_one(both: pgq.PooledClient) -> None:
     both.create_queue("orders")
     with pytest.raises(pgq.Refused):
         both.claim("orders", n=0)
+
+
+def test_a_message_is_delivered_at_a_time(both: pgq.PooledClient) -> None:
+    both.create_queue("orders")
+    now = datetime.now(UTC)
+    both.publish("orders", "later", deliver_at=now + timedelta(hours=1))
+    both.publish("orders", "now", deliver_at=(now - timedelta(hours=1)).isoformat())
+    assert [message.payload for message in both.claim("orders", n=9)] == ["now"]
 
 
 def test_subscriptions_are_listed_changed_and_ended(both: pgq.PooledClient) -> None:

@@ -78,6 +78,7 @@ from (values
     ($$'orders', '1', priority => -1001$$, '22023', 'priority below -1000'),
     ($$'orders', '1', priority => null$$, '22023', 'priority null'),
     ($$'orders', '1', delay => '-1 s'$$, '22023', 'a negative delay'),
+    ($$'orders', '1', delay => '1 s', deliver_at => now()$$, '22023', 'two times of delivery'),
     ($$'orders', '1', expires_in => '0'$$, '22023', 'expired from the start'),
     ($$'orders', '1', expires_in => '-1 s'$$, '22023', 'expired before'),
     ($$'orders', '1', '{"a": [1]}'$$, '22023', 'an array in a header'),
@@ -180,6 +181,17 @@ insert into pgq.message (topic, payload) select 'orders', '1' where false;
 select is(t.take('orders', n => 10), null, 'an INSERT of no rows publishes nothing');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
+-- a time of delivery
+select pgq.create_queue('at', lane_keys => '{type}');
+select count(*) from (values
+    (pgq.publish('at', '"one"', deliver_at => pgq.now() + interval '10 s')),
+    (pgq.publish('at', '"json"'::json, deliver_at => pgq.now() + interval '10 s')),
+    (pgq.publish('at', '"past"', deliver_at => '2000-01-01'))) p;
+select count(*) from pgq.publish_batch('at', '{2,3}', deliver_at => pgq.now() + interval '10 s');
+select is(t.held('at', 'delayed'), 'one json 2 3', 'messages wait for their time of delivery');
+select is(t.take('at', n => 10), 'past', 'unless it is over');
+select t.advance('10 s');
+select is(t.take('at', n => 10), 'one json 2 3', 'then they are delivered');
 -- From PostgreSQL 17 on an interval may be infinite.
 select pgq.create_queue('never');
 select pgq.publish('never', '1', delay => 'infinity'::text::interval)

@@ -13,6 +13,7 @@ from psycopg.rows import scalar_row
 from pgq._async.client_base import AsyncStatements
 from pgq._shared import sql, trace
 from pgq._shared.arguments import (
+    aware,
     check_headers,
     check_numbers,
     check_texts,
@@ -47,6 +48,7 @@ class AsyncPublishMethods(AsyncStatements):
         correlation_id: str | None = None,
         group_key: str | None = None,
         dedup_key: str | None = None,
+        deliver_at: datetime | str | None = None,
         serializer: str | None = None,
     ) -> int:
         """Publish one message and return its id.
@@ -64,6 +66,8 @@ class AsyncPublishMethods(AsyncStatements):
         :param group_key: the ordering group: its messages are delivered one after the other.
         :param dedup_key: a queue gets one message with this key within its dedup window. A queue
             with `dedup` other than ``keep`` replaces or postpones the waiting message.
+        :param deliver_at: deliver the message at this time, instead of after a delay. It needs a
+            time zone.
         :param serializer: the name of the serializer that encodes the payload.
 
         >>> await client.publish("orders", {"amount": 12}, headers={"type": "refund"}, delay="5m")
@@ -89,6 +93,7 @@ class AsyncPublishMethods(AsyncStatements):
             correlation_id,
             group_key,
             dedup_key,
+            aware(deliver_at, "deliver_at"),
         )
 
     async def publish_batch(
@@ -106,6 +111,7 @@ class AsyncPublishMethods(AsyncStatements):
         correlation_id: str | None = None,
         group_key: str | None = None,
         dedup_keys: Iterable[str | None] | None = None,
+        deliver_at: datetime | str | None = None,
         serializer: str | None = None,
     ) -> list[int]:
         """Publish many messages of one topic, all or none; return their ids in the same order.
@@ -115,8 +121,9 @@ class AsyncPublishMethods(AsyncStatements):
         :param headers: one dict for each message, or one dict for all.
         :param dedup_keys: one dedup key, or None, for each message.
 
-        `priority`, `delay`, `expires_in`, `sender`, `recipient`, `reply_to`, `correlation_id`,
-        `group_key` and `serializer` are those of `publish`, and apply to all messages.
+        `priority`, `delay`, `deliver_at`, `expires_in`, `sender`, `recipient`, `reply_to`,
+        `correlation_id`, `group_key` and `serializer` are those of `publish`, and apply to all
+        messages.
 
         >>> await client.publish_batch("orders", [{"amount": 12}, {"amount": 7}])
         [1, 2]
@@ -154,6 +161,7 @@ class AsyncPublishMethods(AsyncStatements):
             correlation_id,
             group_key,
             keys,
+            aware(deliver_at, "deliver_at"),
             factory=scalar_row,
         )
 
@@ -220,7 +228,7 @@ class AsyncPublishMethods(AsyncStatements):
             self._jsonb(draft.payload),
             self._jsonb(common | draft.headers if draft.headers else common),
             draft.priority,
-            None if draft.delay is None else now + duration(draft.delay),
+            draft.deliver_at if draft.delay is None else now + duration(draft.delay),
             None if draft.expires_in is None else now + duration(draft.expires_in),
             draft.sender,
             draft.recipient,

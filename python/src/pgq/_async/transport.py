@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack
 
@@ -146,7 +146,7 @@ class AsyncTransport:
         **options: Any,
     ) -> int | None:
         """Publish a message and return its id; with batching, publish later and return None."""
-        options |= self._options(priority, delay)
+        options |= self._options(priority, delay, options.get("deliver_at"))
         if self._publisher is None:
             return await self.client.publish(topic, payload, headers=headers, **options)
         await self._publisher.publish(topic, payload, headers=headers, **options)
@@ -163,11 +163,14 @@ class AsyncTransport:
         **options: Any,
     ) -> int:
         """Publish a message now, before the waiting messages, and return its id."""
-        options |= self._options(priority, delay)
+        options |= self._options(priority, delay, options.get("deliver_at"))
         return await self.client.publish(topic, payload, headers=headers, **options)
 
-    def _options(self, priority: int | None, delay: timedelta | None) -> dict[str, Any]:
-        if delay is not None and not self.config.enable_delayed_processing:
+    def _options(
+        self, priority: int | None, delay: timedelta | None, deliver_at: datetime | str | None
+    ) -> dict[str, Any]:
+        later = delay is not None or deliver_at is not None
+        if later and not self.config.enable_delayed_processing:
             raise ValueError("the configuration has no delayed processing")
         usual = self.config.default_priority
         return {"priority": usual if priority is None else priority, "delay": delay}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from datetime import datetime
 from numbers import Integral
 from typing import Any
 
+from pgq.durations import aware, moment
 from pgq.filters import Filter
 from pgq.message import Message
 
 __all__ = [
     "Named",
+    "aware",
     "check_client",
     "check_flags",
     "check_functions",
@@ -87,16 +87,6 @@ def lease_and_ids(lease_id: int | Message, messages: Named) -> tuple[int, list[i
         return lease_id.lease_id, [lease_id.id] if messages is None else ids(messages)
     check_numbers(lease_id=lease_id)
     return lease_id, ids(messages)
-
-
-def moment(value: datetime | str | None, what: str) -> datetime | None:
-    """Return a time; a text has the form of ISO 8601."""
-    if value is None or isinstance(value, datetime):
-        return value
-    if isinstance(value, str):
-        with suppress(ValueError):
-            return datetime.fromisoformat(value)
-    raise TypeError(f"{what} is a datetime, or text such as 2030-01-02T03:04:05Z, not {value!r}")
 
 
 def check_headers(headers: Any) -> None:

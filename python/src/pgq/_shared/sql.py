@@ -29,12 +29,12 @@ ALTER_SUBSCRIPTION: Final = "select pgq.alter_subscription(%s, %s, %s)"
 
 # Publishing
 
-PUBLISH: Final = "select pgq.publish(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+PUBLISH: Final = "select pgq.publish(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 PUBLISH_BATCH: Final = """
 select * from pgq.publish_batch(
     %s, array(select jsonb_array_elements(%s::text::jsonb)),
     (select array_agg(header) from jsonb_array_elements(%s::text::jsonb) header),
-    %s, %s, %s, %s, %s, %s, %s, %s, %s::text[])
+    %s, %s, %s, %s, %s, %s, %s, %s, %s::text[], %s)
 """
 REPLY: Final = "select pgq.reply(%s, %s, %s, %s)"
 COPY: Final = """

@@ -14,6 +14,7 @@ from psycopg.rows import scalar_row
 
 from pgq._shared import sql, trace
 from pgq._shared.arguments import (
+    aware,
     check_headers,
     check_numbers,
     check_texts,
@@ -49,6 +50,7 @@ class PublishMethods(Statements):
         correlation_id: str | None = None,
         group_key: str | None = None,
         dedup_key: str | None = None,
+        deliver_at: datetime | str | None = None,
         serializer: str | None = None,
     ) -> int:
         """Publish one message and return its id.
@@ -66,6 +68,8 @@ class PublishMethods(Statements):
         :param group_key: the ordering group: its messages are delivered one after the other.
         :param dedup_key: a queue gets one message with this key within its dedup window. A queue
             with `dedup` other than ``keep`` replaces or postpones the waiting message.
+        :param deliver_at: deliver the message at this time, instead of after a delay. It needs a
+            time zone.
         :param serializer: the name of the serializer that encodes the payload.
 
         >>> client.publish("orders", {"amount": 12}, headers={"type": "refund"}, delay="5m")
@@ -91,6 +95,7 @@ class PublishMethods(Statements):
             correlation_id,
             group_key,
             dedup_key,
+            aware(deliver_at, "deliver_at"),
         )
 
     def publish_batch(
@@ -108,6 +113,7 @@ class PublishMethods(Statements):
         correlation_id: str | None = None,
         group_key: str | None = None,
         dedup_keys: Iterable[str | None] | None = None,
+        deliver_at: datetime | str | None = None,
         serializer: str | None = None,
     ) -> list[int]:
         """Publish many messages of one topic, all or none; return their ids in the same order.
@@ -117,8 +123,9 @@ class PublishMethods(Statements):
         :param headers: one dict for each message, or one dict for all.
         :param dedup_keys: one dedup key, or None, for each message.
 
-        `priority`, `delay`, `expires_in`, `sender`, `recipient`, `reply_to`, `correlation_id`,
-        `group_key` and `serializer` are those of `publish`, and apply to all messages.
+        `priority`, `delay`, `deliver_at`, `expires_in`, `sender`, `recipient`, `reply_to`,
+        `correlation_id`, `group_key` and `serializer` are those of `publish`, and apply to all
+        messages.
 
         >>> client.publish_batch("orders", [{"amount": 12}, {"amount": 7}])
         [1, 2]
@@ -156,6 +163,7 @@ class PublishMethods(Statements):
             correlation_id,
             group_key,
             keys,
+            aware(deliver_at, "deliver_at"),
             factory=scalar_row,
         )
 
@@ -222,7 +230,7 @@ class PublishMethods(Statements):
             self._jsonb(draft.payload),
             self._jsonb(common | draft.headers if draft.headers else common),
             draft.priority,
-            None if draft.delay is None else now + duration(draft.delay),
+            draft.deliver_at if draft.delay is None else now + duration(draft.delay),
             None if draft.expires_in is None else now + duration(draft.expires_in),
             draft.sender,
             draft.recipient,

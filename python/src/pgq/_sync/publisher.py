@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -100,6 +100,7 @@ class Publisher:
         correlation_id: str | None = None,
         group_key: str | None = None,
         dedup_key: str | None = None,
+        deliver_at: datetime | str | None = None,
         serializer: str | None = None,
     ) -> None:
         """Add a message; publish the waiting messages if there are `size` of them.
@@ -122,6 +123,7 @@ class Publisher:
             correlation_id=correlation_id,
             group_key=group_key,
             dedup_key=dedup_key,
+            deliver_at=deliver_at,
         )
         self._surface()
         with self._guard:
@@ -301,4 +303,5 @@ def publish_together(client: Client, group: list[Draft]) -> list[int]:
         correlation_id=first.correlation_id,
         group_key=first.group_key,
         dedup_keys=None if first.dedup_key is None else [draft.dedup_key for draft in group],
+        deliver_at=first.deliver_at,
     )

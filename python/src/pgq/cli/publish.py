@@ -26,6 +26,7 @@ from pgq.cli._command import (
     connect,
     duration,
     json_object,
+    moment,
     positive,
 )
 from pgq.cli._output import Output, say
@@ -64,9 +65,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--progress", action=BooleanOptionalAction, help="progress bar on stderr")
     parser.add_argument("--headers", type=json_object, metavar="JSON")
     parser.add_argument("--priority", type=int, metavar="N", help="higher is delivered first")
-    parser.add_argument(
-        "--delay", type=duration, metavar="DURATION", help="deliver after this time"
-    )
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--delay", type=duration, metavar="DURATION", help="deliver after this time")
+    when.add_argument("--deliver-at", type=moment, metavar="TIME", help="deliver at this time")
     parser.add_argument(
         "--expires-in", type=duration, metavar="DURATION", help="do not deliver after this time"
     )
@@ -79,7 +80,9 @@ def publish(options: Options, out: Output) -> None:
     if options.topic is None and not options.messages:
         raise Failure("publish needs a topic", code=USAGE)
     names = ("headers", "priority", *_SPANS, "sender", "recipient", "reply_to", "correlation_id")
-    given = {name: getattr(options, name) for name in (*names, "group_key", "dedup_key")}
+    given = {
+        name: getattr(options, name) for name in (*names, "group_key", "dedup_key", "deliver_at")
+    }
     model = Draft(
         topic=options.topic or "",
         payload=None,
@@ -153,6 +156,10 @@ def _draft(text: str, model: Draft, options: Options, where: str) -> Draft:
         raise Failure(f"{where} has no topic", "Name one: pgq publish TOPIC --messages", code=USAGE)
     try:
         known |= {name: duration(str(known[name])) for name in _SPANS if name in known}
+        if known.get("delay", model.delay) is not None:
+            known["deliver_at"] = None
+        elif "deliver_at" in known:
+            known["deliver_at"] = moment(str(known["deliver_at"]))
     except ArgumentTypeError as error:
         raise Failure(f"{where}: {error}", code=USAGE) from None
     return replace(model, **{"payload": None} | known)

@@ -42,13 +42,14 @@ class Direct:
         correlation_id: str | None = None,
         group_key: str | None = None,
         dedup_key: str | None = None,
+        deliver_at: datetime | None = None,
     ) -> int:
         """Send one message and return its id.
 
         The id and the time are derived from the headers ``uuid`` and ``published_at``, so that all
         copies of a message have the same ones. Without these headers the id is a random number.
         """
-        if delay is not None or dedup_key is not None:
+        if any(option is not None for option in (delay, deliver_at, dedup_key)):
             raise ValueError(f"{self.destination.label} has neither delays nor dedup keys")
         payload, headers = Payloads().prepared(topic, payload, headers)
         now = _moment(headers) or datetime.now(UTC)

@@ -292,7 +292,8 @@ class MemoryClient(PooledClient):
         )
         self._log[id] = message
         self._events[id] = []
-        entry = _Entry(message, now + duration(draft.delay or 0), draft.dedup_key)
+        due = moment(draft.deliver_at, "deliver_at") or now + duration(draft.delay or 0)
+        entry = _Entry(message, due, draft.dedup_key)
         for name, queue in queues.items():
             wanted = any(binding.takes(message, now) for binding in queue.bindings)
             if draft.dedup_key is not None and queue.dedup == "keep" and name not in had:
