@@ -1,27 +1,27 @@
--- For every test file: a clock that stands still until it is told to go on, and a few short words.
+-- Helpers of all test files: a clock that the test sets, and short functions.
 create schema t;
 
--- A file is one transaction, in which leases have to expire and delays to pass.
+-- A file is one transaction, so leases and delays need a clock that the test can move.
 create or replace function pgq.now() returns timestamptz
 language sql volatile parallel safe
 return coalesce(
     nullif(current_setting('pgq_test.now', true), '')::timestamptz, clock_timestamp());
 
--- It is that moment, and stays so.
+-- Sets the clock.
 create function t.at(moment timestamptz) returns void language plpgsql as $$
 begin
     perform set_config('pgq_test.now', moment::text, false);
 end
 $$;
 
--- It is that much later.
+-- Moves the clock forward.
 create function t.advance(span interval) returns void language plpgsql as $$
 begin
     perform t.at(pgq.now() + span);
 end
 $$;
 
--- Claims, and tells the payloads in the order in which they came.
+-- Claims; returns the payloads in delivery order.
 create function t.take(
     topic text, filter jsonb default null, n int default 1, lease interval default null,
     key text default null
@@ -36,14 +36,14 @@ begin
 end
 $$;
 
--- The payloads that peek shows.
-create function t.look(topic text, filter jsonb default null, n int default 10) returns text
+-- The payloads that peek returns.
+create function t.peek(topic text, filter jsonb default null, n int default 10) returns text
 language plpgsql as $$
 begin
     return (
         select string_agg(p.payload #>> '{}', ' ' order by p.i)
         from (select q.payload, row_number() over () as i
-              from pgq.peek(look.topic, look.filter, look.n) q) p);
+              from pgq.peek(peek.topic, peek.filter, peek.n) q) p);
 end
 $$;
 
@@ -60,7 +60,7 @@ begin
 end
 $$;
 
--- What the error of a statement advises.
+-- The HINT of the error of a statement.
 create function t.hint_of(statement text) returns text language plpgsql as $$
 declare
     v_hint text;
@@ -73,8 +73,8 @@ exception when others then
 end
 $$;
 
--- What a role gets for a statement: 'ok' or the SQLSTATE. Nothing remains of what it did. The role
--- is that of SET ROLE, or the one that has logged in (session_authorization).
+-- The outcome of a statement for a role: 'ok' or the SQLSTATE. The statement is rolled back. The
+-- role is set by SET ROLE or by SET SESSION AUTHORIZATION.
 create function t.outcome(role text, statement text, setting text default 'role') returns text
 language plpgsql as $$
 begin
@@ -93,7 +93,8 @@ begin
 end
 $$;
 
--- The one value that a role gets for a statement, or the whole text of the error; it remains done.
+-- The value that a statement returns to a role, or the whole text of the error. It is not rolled
+-- back.
 create function t.answer(role text, statement text) returns text language plpgsql as $$
 declare
     v_message text;
@@ -113,7 +114,7 @@ begin
 end
 $$;
 
--- Changes the log or empties a table by hand, which is refused otherwise.
+-- Changes the log or truncates a table while the triggers that prevent it are disabled.
 create function t.damage(statement text) returns void language plpgsql as $$
 declare
     v_table regclass;
@@ -129,5 +130,23 @@ begin
     loop
         execute format('alter table %s enable always trigger keep_log', v_table);
     end loop;
+end
+$$;
+
+-- How many rows of pgq's tables the transaction has read so far, in any way or by sequential scans.
+create function t.rows_read(tables text default '%', sequential boolean default false)
+returns bigint language sql volatile as $$
+    select coalesce(sum(coalesce(seq_tup_read, 0)
+        + case when sequential then 0 else coalesce(idx_tup_fetch, 0) end), 0)::bigint
+    from pg_stat_xact_user_tables where schemaname = 'pgq' and relname like tables $$;
+
+-- How many rows a statement reads.
+create function t.cost(statement text, tables text default '%', sequential boolean default false)
+returns bigint language plpgsql as $$
+declare
+    v_before bigint := t.rows_read(tables, sequential);
+begin
+    execute statement;
+    return t.rows_read(tables, sequential) - v_before;
 end
 $$;

@@ -267,9 +267,7 @@ lists = short(st.lists(alternatives, min_size=1, max_size=3))
 policy_keys = keys | st.sampled_from(["a.k", "k.a"])
 policies = short(
     st.recursive(
-        short(
-            st.dictionaries(keys | st.sampled_from(["a.k", "k.a"]), lists, min_size=1, max_size=2)
-        ),
+        short(st.dictionaries(policy_keys, lists, min_size=1, max_size=2)),
         lambda part: st.one_of(
             st.dictionaries(keys, part, min_size=1, max_size=2),
             st.dictionaries(keys, part | lists, min_size=1, max_size=2),

@@ -11,28 +11,28 @@ select 'log', to_jsonb(chr(96 + i)), now() - (10 - i) * interval '1 min',
 from generate_series(1, 9) i;
 select max(id) filter (where payload = '"d"') as d, max(id) as i from pgq.message \gset
 select is(pgq.subscribe('now', 'log'), true, 'a subscription starts now, unless told otherwise');
-select is(t.look('now'), null, 'it has nothing');
+select is(t.peek('now'), null, 'it has nothing');
 select is(pgq.subscribe('since', 'log', since => now() - interval '5 min'), true,
     'a subscription can start at a time');
-select is(t.look('since'), 'e f g h i', 'it has what was published since, that moment included');
+select is(t.peek('since'), 'e f g h i', 'it has what was published since, that moment included');
 select is(pgq.subscribe('from', 'log', since_id => :d), true, 'or at a message');
-select is(t.look('from'), 'd e f g h i', 'that message included');
+select is(t.peek('from'), 'd e f g h i', 'that message included');
 select pgq.subscribe('filtered', '#', '{"even": true}', since_id => 0);
-select is(t.look('filtered'), 'b d f h', 'a filter chooses from the past too');
+select is(t.peek('filtered'), 'b d f h', 'a filter chooses from the past too');
 select pgq.subscribe('both', '*', since => now() - interval '5 min', since_id => :d + 3);
-select is(t.look('both'), 'g h i', 'a time and a message: whatever is later');
+select is(t.peek('both'), 'g h i', 'a time and a message: whatever is later');
 select pgq.subscribe('future', 'log', since => now() + interval '1 day');
 select pgq.subscribe('beyond', 'log', since_id => :i + 1000);
-select is(t.look('future') is null and t.look('beyond') is null, true,
+select is(t.peek('future') is null and t.peek('beyond') is null, true,
     'a start in the future finds nothing in the log');
 select pgq.subscribe('else', 'elsewhere', since_id => 0);
-select is(t.look('else'), null, 'other topics are not for it');
+select is(t.peek('else'), null, 'other topics are not for it');
 select pgq.publish('log', '"j"');
-select is(array[t.look('now'), t.look('since'), t.look('from'), t.look('both'), t.look('future')],
+select is(array[t.peek('now'), t.peek('since'), t.peek('from'), t.peek('both'), t.peek('future')],
     '{j,"e f g h i j","d e f g h i j","g h i j",j}'::text[],
     'all of them go on with what is published from now on');
 select is(pgq.subscribe('now', 'log', since_id => 0), false, 'what is there is not begun anew');
-select is(t.look('now'), 'j', 'and gets nothing from the past');
+select is(t.peek('now'), 'j', 'and gets nothing from the past');
 select pgq.publish('log', '"k"', priority => 5);
 select is(t.take('since', n => 20), 'k e f g h i j', 'the past comes in order, by priority');
 select is((select array_agg(distinct attempt) from pgq.lease l join pgq.queue q using (queue_id)

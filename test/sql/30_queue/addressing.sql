@@ -12,10 +12,10 @@ select pgq.create_queue('inbox');
 select pgq.publish('inbox', '"a"', recipient => 'service_a'),
        pgq.publish('inbox', '"b"', recipient => 'service_b'),
        pgq.publish('inbox', '"all"');
-select is(t.look('inbox', pgq.addressed_to('service_a')), 'a all',
+select is(t.peek('inbox', pgq.addressed_to('service_a')), 'a all',
     'of three messages a service sees two: its own and the broadcast');
-select is(t.look('inbox', pgq.addressed_to(null)), 'a b all', 'nobody in particular sees all');
-select is(t.look('inbox', pgq.addressed_to('service_c')), 'all', 'others see the broadcast');
+select is(t.peek('inbox', pgq.addressed_to(null)), 'a b all', 'nobody in particular sees all');
+select is(t.peek('inbox', pgq.addressed_to('service_c')), 'all', 'others see the broadcast');
 select is(t.take('inbox', pgq.addressed_to('service_b'), 10), 'b all', 'a claim takes the same');
 select is(t.take('inbox', pgq.addressed_to('service_a'), 10), 'a', 'and leaves the others');
 select pgq.subscribe('service_a', 'events.#', pgq.addressed_to('service_a'));

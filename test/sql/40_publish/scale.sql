@@ -1,30 +1,6 @@
 -- What many subscriptions and topics cost: rows touched, not time.
 select no_plan();
 select t.at(now());
--- Rows of pgq that the transaction has read so far, by table and way.
-create function pg_temp.read(tables text default '%') returns bigint language sql volatile as $$
-    select coalesce(sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)), 0)::bigint
-    from pg_stat_xact_user_tables where schemaname = 'pgq' and relname like tables $$;
-create function pg_temp.scanned(tables text default '%') returns bigint language sql volatile as $$
-    select coalesce(sum(seq_tup_read), 0)::bigint
-    from pg_stat_xact_user_tables where schemaname = 'pgq' and relname like tables $$;
--- How many rows more a statement reads.
-create function pg_temp.cost(statement text, tables text default '%', how text default 'read')
-returns bigint language plpgsql as $$
-declare
-    v_before bigint;
-begin
-    if how = 'read' then
-        v_before := pg_temp.read(tables);
-        execute statement;
-        return pg_temp.read(tables) - v_before;
-    end if;
-    v_before := pg_temp.scanned(tables);
-    execute statement;
-    return pg_temp.scanned(tables) - v_before;
-end
-$$;
-
 -- a thousand subscriptions, most of them with wildcards
 select pgq.create_queue('home');
 insert into pgq.queue (name) select 's' || i from generate_series(1, 990) i;
@@ -37,27 +13,27 @@ where q.name like 's%';
 select pgq.subscribe('r' || i, 'hit.#', case when i <> 2 then '{"type": "x"}'::jsonb end)
 from generate_series(1, 10) i;
 analyze pgq.queue, pgq.binding;
-select cmp_ok(pg_temp.cost($$select pgq.publish('hit.me', '1', '{"type": "y"}')$$, 'binding'), '>=',
+select cmp_ok(t.cost($$select pgq.publish('hit.me', '1', '{"type": "y"}')$$, 'binding'), '>=',
     1000::bigint, 'the first publish to a topic looks at all bindings');
 select is((select count(*) from pgq.ready), 1::bigint, 'and finds those that match');
-select is(pg_temp.cost($$select pgq.publish('hit.me', '1')$$, 'binding'), 10::bigint,
+select is(t.cost($$select pgq.publish('hit.me', '1')$$, 'binding'), 10::bigint,
     'the next one looks at those of the topic, by index');
-select cmp_ok(pg_temp.cost($$select pgq.publish('hit.me', '1')$$), '<=', 70::bigint,
+select cmp_ok(t.cost($$select pgq.publish('hit.me', '1')$$), '<=', 70::bigint,
     'and at little else');
-select is(pg_temp.cost($$select pgq.publish_batch('hit.me', '{1,2,3}')$$, 'binding'), 10::bigint,
+select is(t.cost($$select pgq.publish_batch('hit.me', '{1,2,3}')$$, 'binding'), 10::bigint,
     'a batch does the same');
 select pgq.publish('home', '1');
-select is(pg_temp.cost($$select pgq.publish('home', '1')$$, 'binding'), 0::bigint,
+select is(t.cost($$select pgq.publish('home', '1')$$, 'binding'), 0::bigint,
     'a topic that only its own queue receives looks at no binding');
 select pgq.publish('home', '1', dedup_key => 'k0');
-select cmp_ok(pg_temp.cost($$select pgq.publish('home', '1', dedup_key => 'k1')$$, 'binding'),
+select cmp_ok(t.cost($$select pgq.publish('home', '1', dedup_key => 'k1')$$, 'binding'),
     '<=', 1::bigint, 'nor with a dedup key');
-select cmp_ok(pg_temp.cost($$select pgq.publish('hit.me', '1', dedup_key => 'k1')$$, 'binding'),
+select cmp_ok(t.cost($$select pgq.publish('hit.me', '1', dedup_key => 'k1')$$, 'binding'),
     '<=', 20::bigint, 'which looks at the bindings of the topic only');
 select pgq.subscribe('new', 'unrelated');
-select cmp_ok(pg_temp.cost($$select pgq.publish('hit.me', '1')$$, 'binding'), '>=', 1000::bigint,
+select cmp_ok(t.cost($$select pgq.publish('hit.me', '1')$$, 'binding'), '>=', 1000::bigint,
     'after a change of subscriptions topics are learnt again');
-select is(pg_temp.cost($$select pgq.publish('hit.me', '1')$$, 'binding'), 10::bigint, 'once');
+select is(t.cost($$select pgq.publish('hit.me', '1')$$, 'binding'), 10::bigint, 'once');
 
 -- many topics
 do $$
@@ -68,16 +44,16 @@ begin
 end
 $$;
 select cmp_ok((select count(*) from pgq.route), '>=', 300::bigint, 'hundreds of topics are known');
-select cmp_ok(pg_temp.cost($$select pgq.publish('hit.t200', '1')$$, 'route'), '<=', 3::bigint,
+select cmp_ok(t.cost($$select pgq.publish('hit.t200', '1')$$, 'route'), '<=', 3::bigint,
     'one of them is found by index');
-select cmp_ok(pg_temp.cost($$select pgq.publish('hit.t77', '1')$$), '<=', 70::bigint,
+select cmp_ok(t.cost($$select pgq.publish('hit.t77', '1')$$), '<=', 70::bigint,
     'and publishing to it costs what it did');
 
 -- a subscription's claims cost what those of a queue cost
 select pgq.publish('home', '1') from generate_series(1, 100);
 create temp table costs as
-select pg_temp.cost($$select pgq.claim('home', n => 10)$$, how) as plain,
-       pg_temp.cost($$select pgq.claim('r1', n => 10)$$, how) as subscribed
+select t.cost($$select pgq.claim('home', n => 10)$$, how) as plain,
+       t.cost($$select pgq.claim('r1', n => 10)$$, how) as subscribed
 from unnest('{ready,message%,binding,filter%}'::text[]) how;
 select cmp_ok((select sum(subscribed) from costs), '<=', (select sum(plain) + 20 from costs),
     'claims of a subscription cost what those of a queue cost: its filter is not looked at again');

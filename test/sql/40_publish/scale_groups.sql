@@ -1,30 +1,6 @@
 -- What many ordering groups cost: rows touched, not time.
 select no_plan();
 select t.at(now());
--- Rows of pgq that the transaction has read so far, by table and way.
-create function pg_temp.read(tables text default '%') returns bigint language sql volatile as $$
-    select coalesce(sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)), 0)::bigint
-    from pg_stat_xact_user_tables where schemaname = 'pgq' and relname like tables $$;
-create function pg_temp.scanned(tables text default '%') returns bigint language sql volatile as $$
-    select coalesce(sum(seq_tup_read), 0)::bigint
-    from pg_stat_xact_user_tables where schemaname = 'pgq' and relname like tables $$;
--- How many rows more a statement reads.
-create function pg_temp.cost(statement text, tables text default '%', how text default 'read')
-returns bigint language plpgsql as $$
-declare
-    v_before bigint;
-begin
-    if how = 'read' then
-        v_before := pg_temp.read(tables);
-        execute statement;
-        return pg_temp.read(tables) - v_before;
-    end if;
-    v_before := pg_temp.scanned(tables);
-    execute statement;
-    return pg_temp.scanned(tables) - v_before;
-end
-$$;
-
 -- a hundred thousand groups
 select pgq.create_queue('groups', set_size => 1);
 insert into pgq.message (topic, payload, group_key, deliver_at)  -- stored, and routed by hand
@@ -42,22 +18,22 @@ from pgq.group_head h;
 select is((select count(*) from pgq.group_head), 100000::bigint, 'there are 100000 groups');
 select is((select count(*) from pgq.group_line), 1000::bigint, 'and 1000 messages in line');
 create temp table taken (lease_id bigint);
-select cmp_ok(pg_temp.cost('insert into taken select lease_id from pgq.claim(''groups'', n => 10)'),
+select cmp_ok(t.cost('insert into taken select lease_id from pgq.claim(''groups'', n => 10)'),
     '<=', 200::bigint, 'a claim of ten among them reads few rows');
 select is((select count(*) from taken), 10::bigint, 'it gets ten');
-select cmp_ok(pg_temp.cost('select pgq.ack((select max(lease_id) from taken))'), '<=', 200::bigint,
+select cmp_ok(t.cost('select pgq.ack((select max(lease_id) from taken))'), '<=', 200::bigint,
     'to acknowledge them and let the next of their groups take over reads few rows');
 select is((select count(*) from pgq.group_head h join pgq.message m on m.id = h.message_id
            where m.payload::int > 100000), 10::bigint, 'the next of ten groups have taken over');
-select is(pg_temp.cost('select pgq.claim(''groups'', n => 10)', '%', 'scanned'), 0::bigint,
+select is(t.cost('select pgq.claim(''groups'', n => 10)', '%', true), 0::bigint,
     'no claim scans a table');
-select cmp_ok(pg_temp.cost('select pgq.publish(''groups'', ''1'', group_key => ''g5'')'), '<=',
+select cmp_ok(t.cost('select pgq.publish(''groups'', ''1'', group_key => ''g5'')'), '<=',
     60::bigint, 'to stand in line reads few rows');
-select cmp_ok(pg_temp.cost('select pgq.publish(''groups'', ''1'', group_key => ''new'')'), '<=',
+select cmp_ok(t.cost('select pgq.publish(''groups'', ''1'', group_key => ''new'')'), '<=',
     60::bigint, 'so does a new group');
 truncate taken;
 insert into taken select lease_id from pgq.claim('groups');
-select cmp_ok(pg_temp.cost('select pgq.nack((select max(lease_id) from taken), delay => ''1 s'')'),
+select cmp_ok(t.cost('select pgq.nack((select max(lease_id) from taken), delay => ''1 s'')'),
     '<=', 60::bigint, 'to refuse a message reads few rows');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');

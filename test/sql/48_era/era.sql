@@ -34,7 +34,7 @@ call pgq.maintain();
 select is((select count(*) from pgq.message_0), 0::bigint, 'and then emptied');
 select is((select count(*) from pgq.journal_0), 0::bigint, 'with its journal');
 select isnt((select emptied_at from pgq.era where slot = 0), null, 'the ring knows');
-select is(t.look('orders'), 'b', 'what is not done is still there');
+select is(t.peek('orders'), 'b', 'what is not done is still there');
 select pgq.create_queue('slow', retention => '1 year');
 select pgq.publish('orders', '"c"');
 select t.advance('30 days');

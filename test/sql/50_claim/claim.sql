@@ -125,7 +125,7 @@ select pgq.publish(q, to_jsonb(p), expires_in => e)
 from unnest('{news,gossip}'::text[]) q,
      (values ('a', interval '10 s'), ('b', null), ('c', '20 s')) x (p, e);
 select t.advance('15 s');
-select is(t.look('news'), 'b c', 'an expired message is not shown');
+select is(t.peek('news'), 'b c', 'an expired message is not shown');
 select is(t.take('news', n => 5), 'b c', 'nor delivered');
 select is(t.held('news', 'dead'), 'a', 'it is a dead letter');
 select is((select array[reason, attempts::text, error] from pgq.dead_letter),

@@ -199,11 +199,11 @@ select throws_ok('select pgq.leased(null)', 'QU003', null, 'nor one that is null
 insert into pgq.message (topic, payload, priority) values
     ('work', '"b"', 0), ('work', '"a"', 1), ('work', '"c"', 0);
 select pgq.publish('work', '"later"', delay => '1 min');
-select is(t.look('work'), 'a b c', 'peek shows what a claim would take, in order');
-select is(t.look('work', n => 2), 'a b', 'as many as asked for');
-select is(t.look('work', '{"msg": {"priority": 0}}'), 'b c', 'with a filter what matches');
-select is(t.look('work', '{}'), 'a b c', 'an empty filter is none');
-select is(t.look('work'), 'a b c', 'and it takes nothing');
+select is(t.peek('work'), 'a b c', 'peek shows what a claim would take, in order');
+select is(t.peek('work', n => 2), 'a b', 'as many as asked for');
+select is(t.peek('work', '{"msg": {"priority": 0}}'), 'b c', 'with a filter what matches');
+select is(t.peek('work', '{}'), 'a b c', 'an empty filter is none');
+select is(t.peek('work'), 'a b c', 'and it takes nothing');
 select is(t.held('work', 'ready'), 'b a c', 'all are still ready');
 select throws_ok(format('select pgq.peek(%s)', x), code, null, 'peek is refused: ' || x)
 from (values ($$'nowhere'$$, 'QU001'), ($$'work', n => 0$$, '22023'),

@@ -2,17 +2,6 @@
 begin;
 select no_plan();
 select t.at(now());
-create function pg_temp.read(tables text) returns bigint language sql volatile as $$
-    select coalesce(sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)), 0)::bigint
-    from pg_stat_xact_user_tables where schemaname = 'pgq' and relname like tables $$;
-create function pg_temp.cost(statement text, tables text) returns bigint language plpgsql as $$
-declare
-    v_before bigint := pg_temp.read(tables);
-begin
-    execute statement;
-    return pg_temp.read(tables) - v_before;
-end
-$$;
 -- Slices of 100 rows instead of 10,000.
 create or replace function pgq._limit(name text) returns int language sql immutable
 return case name when 'operate_rows' then 10 when 'policy_years' then 10 else 1000 end;
@@ -31,12 +20,12 @@ select cmp_ok((select sum(calls) from pg_stat_xact_user_functions where schemana
 set local track_functions = 'none';
 select is((select count(*) from pgq.dedup), 0::bigint, 'the keys are free');
 select pg_temp.fill();
-select cmp_ok(pg_temp.cost($$select pgq.purge('many')$$, 'dedup'), '<=', 2000::bigint + 100,
+select cmp_ok(t.cost($$select pgq.purge('many')$$, 'dedup'), '<=', 2000::bigint + 100,
     'keys are read once, not for each slice');
 -- Another queue with as many messages, none of which is here.
 select pg_temp.fill();
 select count(pgq.publish('full', to_jsonb(i))) from generate_series(1, 500) i;
-select cmp_ok(pg_temp.cost($$select pgq.move('many', 'full')$$, 'ready'), '<=',
+select cmp_ok(t.cost($$select pgq.move('many', 'full')$$, 'ready'), '<=',
     2000::bigint * 3 + 1000, 'a move reads the messages of both queues, and each of its own twice');
 select is((select count(*) from pgq.message_state where queue = 'full'), 2500::bigint,
     'all of them are there');

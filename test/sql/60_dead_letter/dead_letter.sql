@@ -94,7 +94,7 @@ select is(t.take('work', '{"msg": {"expires_at": {"$lt": {"$now": "0 s"}}}}'), n
 select is((select reason from pgq.dead_letter where payload = '"old"'), 'expired',
     'it is a dead letter');
 select is(pgq.replay('work'), 1, 'it can be replayed all the same');
-select is(t.look('work'), 'old', 'then it is there to be seen');
+select is(t.peek('work'), 'old', 'then it is there to be seen');
 select max(lease_id) as lease
 from pgq.claim('work', '{"msg": {"expires_at": {"$exists": true}}}') \gset
 select is((select payload from pgq.leased(:lease)), '"old"', 'and delivered');

@@ -45,7 +45,7 @@ select t.advance('61 min');
 call pgq.maintain();
 select results_eq('select era, slot, messages, high - low from pgq.archive_next()',
     'values (0::bigint, 0, 2::bigint, 1::bigint)', 'a closed one is, with what is finished');
-select is(t.look('work'), '3', 'what is not finished has gone on to the next era');
+select is(t.peek('work'), '3', 'what is not finished has gone on to the next era');
 select is((select era from pgq.message where payload = '3'), 1::smallint,
     'and will be in its copy');
 select throws_ok(format('select pgq.archived(0, 2, %s)', pg_temp.checksum(0) + 1), 'XX001', null,
