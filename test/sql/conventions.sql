@@ -1,4 +1,4 @@
--- What holds for every object of pgq, asked of the catalog.
+-- Rules for every object of pgq, checked in the catalog.
 begin;
 select no_plan();
 

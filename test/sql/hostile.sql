@@ -1,5 +1,5 @@
--- Objects planted by somebody else, in public and in pg_temp, change nothing: each would fail with
--- QH001 if pgq ever used it.
+-- Objects that another role plants in public and in pg_temp have no effect: each would fail with
+-- QH001 if pgq used it.
 begin;
 select no_plan();
 

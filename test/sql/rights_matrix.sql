@@ -1,4 +1,4 @@
--- Roles by functions and relations: what each may do. What is new in the catalog and not in here
+-- Roles by functions and relations: the rights of each. An object of the catalog without a row
 -- fails the test.
 begin;
 select no_plan();

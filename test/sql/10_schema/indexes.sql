@@ -1,4 +1,4 @@
--- Each question that is asked all the time has an index that answers it.
+-- Frequent queries use an index.
 begin;
 select no_plan();
 -- The tables are empty here: only the choice of an index is asked for.

@@ -1,4 +1,4 @@
--- Filters that ask for nothing but equal headers are tested by containment.
+-- Filters that only compare headers for equality are tested by containment.
 begin;
 select plan(27);
 

@@ -1,4 +1,4 @@
--- What is not a filter is refused with QU004, the place in DETAIL and the cure in HINT.
+-- Invalid filters raise QU004, with the place in DETAIL and the cure in HINT.
 begin;
 select no_plan();
 

@@ -1,4 +1,4 @@
--- A filter projected to some headers, and what a tree reads.
+-- Filters projected to some headers, and the part of a message that a tree reads.
 begin;
 select plan(26);
 

@@ -1,5 +1,5 @@
--- Settings that any session may change do not change what a pattern or a filter means: compiled
--- filters and routes are shared with others.
+-- Session settings do not change the meaning of a pattern or a filter: compiled filters and
+-- routes are shared with other sessions.
 begin;
 select set_config(name, 'off', true)  -- version 19 has only one meaning for literals
 from pg_settings

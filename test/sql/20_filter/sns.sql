@@ -1,4 +1,4 @@
--- Policies of SNS and patterns of EventBridge mean what they mean there.
+-- Policies of SNS and patterns of EventBridge have the same meaning as there.
 begin;
 select no_plan();
 

@@ -1,4 +1,4 @@
--- Sets of ids, ranks and tokens: the arithmetic below everything.
+-- Arithmetic of id sets, ranks and tokens.
 begin;
 select no_plan();
 

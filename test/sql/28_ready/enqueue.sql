@@ -1,5 +1,5 @@
--- Whoever gives a message back may have read the queue before it got lanes: the message gets into
--- its lane all the same, where filtered claims find it.
+-- A session that returns a message may have read the queue before it got lanes. The message still
+-- gets into its lane, where filtered claims find it.
 select no_plan();
 select t.at(now());
 select pgq.create_queue('work', lease => '10 s');

@@ -1,6 +1,5 @@
--- Whatever intervals the owner stores past the checks of alter_queue, messages come and go, and
--- nothing fails. Each value stands in every interval column of pgq.queue, one column at a time and
--- all at once.
+-- Intervals that the owner stores without the checks of alter_queue do not break delivery. Each
+-- value is tested in every interval column of pgq.queue, one column at a time and all together.
 select no_plan();
 select t.at('2026-01-01 12:00Z');
 

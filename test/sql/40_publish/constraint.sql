@@ -1,5 +1,4 @@
--- A constraint of one's own on the log: what a topic asks of its messages, however they are
--- published, era after era.
+-- A user's constraint on the log holds for all ways of publishing, and in every era.
 select no_plan();
 select t.at(now());
 select pgq.create_queue('strict', retention => '0'), pgq.create_queue('free');

@@ -1,4 +1,4 @@
--- A dedup key keeps a second message of the topic away, for a while.
+-- A second message of a topic with the same dedup key is dropped within the window.
 begin;
 select no_plan();
 select t.at(now());

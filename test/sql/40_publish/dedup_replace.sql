@@ -1,4 +1,4 @@
--- A queue can replace or postpone a message that still waits by a later one with its dedup key.
+-- A queue can replace or postpone a waiting message with a later one of the same dedup key.
 begin;
 select no_plan();
 select t.at(now());

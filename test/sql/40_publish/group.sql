@@ -1,4 +1,4 @@
--- Ordering groups: order is kept whatever happens to a message; other groups flow.
+-- Ordering groups keep their order whatever happens to a message; other groups do not wait.
 begin;
 select no_plan();
 select t.at('2030-01-01 00:00:00+00');

@@ -1,4 +1,4 @@
--- What was published stays as it is, and whatever gets into the log is delivered.
+-- Published messages do not change, and every message in the log is delivered.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- What many subscriptions and topics cost: rows touched, not time.
+-- The cost of many subscriptions and topics, in rows read.
 select no_plan();
 select t.at(now());
 -- a thousand subscriptions, most of them with wildcards

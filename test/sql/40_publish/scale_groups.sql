@@ -1,4 +1,4 @@
--- What many ordering groups cost: rows touched, not time.
+-- The cost of many ordering groups, in rows read.
 select no_plan();
 select t.at(now());
 -- a hundred thousand groups

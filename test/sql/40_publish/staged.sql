@@ -1,4 +1,4 @@
--- Staged publishing: nothing is delivered before it is published, and then all of it, once.
+-- Staged publishing: nothing is delivered before the publication, and then everything, once.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,5 +1,5 @@
--- Many filtered subscriptions of a topic: found by an index of their conditions, and the same ones
--- that testing each of them finds.
+-- Many filtered subscriptions of a topic: the index of their conditions finds the same ones as
+-- testing each of them.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- Cron expressions: what they choose, through changes of the clocks, and which are refused.
+-- Cron expressions: the times that they select, also when clocks change, and invalid ones.
 begin;
 select no_plan();
 set timezone = 'America/New_York';  -- the zone of the session must not matter

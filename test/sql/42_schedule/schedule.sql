@@ -1,4 +1,4 @@
--- Schedules: who runs them and when, runs that were missed, rights, and what is refused.
+-- Schedules: when they run, missed runs, rights, and invalid arguments.
 begin;
 select no_plan();
 set timezone = 'America/New_York';

@@ -1,4 +1,4 @@
--- What becomes of messages whose delivery failed: backoff, dead letters, and writes that fail.
+-- Failed deliveries: backoff, dead letters, and failing writes.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,5 +1,5 @@
--- What times out together is suspect: it comes back in smaller and smaller sets, each delivered
--- alone, and only a message that timed out alone becomes a dead letter.
+-- Messages that time out together are suspects. They are redelivered in smaller and smaller sets,
+-- each alone. Only a message that timed out alone becomes a dead letter.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,5 +1,5 @@
--- Eras: the log is emptied by turns, nothing unfinished is lost, storage stays bounded.
--- Not in one transaction: a slot is truncated by a later transaction than its last copy.
+-- Eras: the log rotates, no unfinished message is lost, storage stays bounded. Not in one
+-- transaction: a slot is truncated by a later transaction than its last copy.
 select no_plan();
 select t.at(now());
 create function pg_temp.stored() returns bigint language plpgsql as $$

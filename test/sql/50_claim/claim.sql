@@ -1,4 +1,4 @@
--- Claims: what comes, in which order, how many, for how long.
+-- Claims: which messages, in which order, how many, for how long.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,6 +1,6 @@
--- However many messages have expired, a claim reads a bounded number of rows, finds what has not
--- expired, and is sure when there is nothing. Rows that indexes and the table have returned are
--- counted, not time. Published in transactions of their own, as by others.
+-- Whatever the number of expired messages, a claim reads a bounded number of rows and finds all
+-- others. An empty result means that nothing is ready. The test counts rows that indexes and the
+-- table return. Messages are published in their own transactions, as by other sessions.
 select no_plan();
 select t.at(now());
 

@@ -1,5 +1,5 @@
 -- Sets with small gaps are read as one range of the log: what a filter leaves behind, and what it
--- takes. Searches of indexes are counted, not time.
+-- takes. The test counts searches of indexes.
 begin;
 select no_plan();
 select t.at(now());

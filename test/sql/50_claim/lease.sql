@@ -1,4 +1,4 @@
--- What a holder does with a lease: ack, nack, bury, extend, leased; and peek, which holds nothing.
+-- Operations on a lease: ack, nack, bury, extend, leased; and peek, which claims nothing.
 begin;
 select no_plan();
 select t.at(now());

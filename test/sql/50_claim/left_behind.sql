@@ -1,6 +1,6 @@
--- A claim by filter leaves a row with the messages that do not match. Later claims skip these rows,
--- but never many of them: then they store a cursor. Each claim has its own transaction, because a
--- claim looks up what its own transaction has made. Rows are counted, not time.
+-- A claim by filter leaves a row with the messages that do not match. Later claims skip these
+-- rows; if there are many, they store a cursor. Each claim has its own transaction, because a
+-- claim reads rows of its own transaction separately. The test counts rows.
 select no_plan();
 select t.at(now());
 

@@ -1,6 +1,6 @@
--- However much is ready, a claim reads about as many rows as it takes. Published in transactions of
--- their own: a claim looks up what its own transaction has published. It may look at some hundred
--- rows besides.
+-- Whatever the backlog, a claim reads about as many rows as it takes, and at most some hundred
+-- others. Messages are published in their own transactions, because a claim reads rows of its own
+-- transaction separately.
 select no_plan();
 select t.at(now());
 

@@ -1,5 +1,5 @@
--- A lease with ids of no message is an error, not a short answer: what was never delivered must not
--- be acknowledged.
+-- A lease with ids that have no message raises an error: a message that was never delivered must
+-- not be acknowledged.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- What a holder gives back unharmed: release.
+-- release returns messages without counting the attempt.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,5 @@
--- Claims that take runs of ordering groups: the head and those behind it, in order, in one lease.
+-- Claims with runs of ordering groups: the head and the messages after it, in order, in one
+-- lease.
 begin;
 select no_plan();
 select t.at('2030-01-01 00:00:00+00');

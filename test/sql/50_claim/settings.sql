@@ -1,4 +1,4 @@
--- Every role can write settings: nothing but speed depends on them.
+-- Every role can write settings, so only speed may depend on them.
 select no_plan();
 select t.at(now());
 select pgq.create_queue('one'), pgq.create_queue('two');

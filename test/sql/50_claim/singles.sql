@@ -1,5 +1,5 @@
--- Messages that were published one by one are taken by a fast path, as long as the head of the
--- queue looks like it did before; otherwise _take_head takes them. The order is the same.
+-- Messages that were published one by one are taken by a fast path while the head of the queue
+-- has the expected form; otherwise _take_head takes them. The order is the same.
 begin;
 select no_plan();
 select t.at(now());

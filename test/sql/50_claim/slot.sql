@@ -1,4 +1,4 @@
--- A claim finds its messages in whatever slots of the log they are, and returns them in order.
+-- A claim finds its messages in all slots of the log, and returns them in order.
 begin;
 select no_plan();
 select t.at(now());

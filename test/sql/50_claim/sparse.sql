@@ -1,5 +1,5 @@
 -- A lease of thousands of messages whose ids have gaps is written in parts, so that ending one of
--- them does not rewrite all. Sizes are compared, not time.
+-- them does not rewrite all. The test compares sizes.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- No two leases have one token, however often the sequence of tokens starts again.
+-- Tokens of leases are unique, even if their sequence starts again.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,5 +1,5 @@
--- What a filtered claim leaves as it is, what one without a filter never looks at, and what a
--- filter costs only the first time.
+-- Rows that a filtered claim does not change, rows that a claim without a filter does not read,
+-- and the cost of a filter's first use.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,5 +1,5 @@
--- Waiting: how long a consumer may sleep, and who is remembered as sleeping.
--- The steps of the protocol depend on other transactions: they are in the isolation specs.
+-- Waiting: how long a consumer may sleep, and the registered listeners. The isolation specs test
+-- the steps that depend on other transactions.
 begin;
 select no_plan();
 select t.at('2030-01-01 00:00:00+00');

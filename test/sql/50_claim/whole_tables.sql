@@ -1,6 +1,5 @@
--- What a worker calls all the time looks up what it needs: it reads no table from its beginning to
--- its end, however small the planner has last seen it. One that was empty when it was analyzed may
--- be full of dead rows when somebody holds a snapshot.
+-- Functions of workers read no table sequentially, even if it was empty when it was analyzed: it
+-- may be full of dead rows while a snapshot is held.
 begin;
 select no_plan();
 select t.at(now());

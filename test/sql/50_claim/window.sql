@@ -1,7 +1,7 @@
--- Fast paths look for the head among the next rows only, and read one slot of the log where they
--- can. Both are bounds: neither may hide a message or change the order.
--- Not in one transaction: a rotation takes several. The clock stands still, so that all claims of a
--- part happen in one tick, with one low watermark.
+-- Fast paths search the head among the next rows only, and read one slot of the log if they can.
+-- Neither bound may hide a message or change the order. Not in one transaction: a rotation takes
+-- several. The clock is constant, so that all claims of a part happen in one tick, with one low
+-- watermark.
 select no_plan();
 select t.at(now());
 alter function pgq._limit(text) rename to _real_limit;

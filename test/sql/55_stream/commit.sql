@@ -1,4 +1,4 @@
--- One commit: a batch of a stream is finished in the transaction that writes what came of it.
+-- One commit: a batch of a stream is finished in the transaction that writes its results.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- Relays: what they say of their destinations, and where it is shown.
+-- Relays: their reports, and where these are shown.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- Streams: numbered batches under a name that one process has at a time.
+-- Streams: numbered batches under a name that has one owner at a time.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- Messages that wait are cancelled or purged; leased ones and dead letters stay.
+-- Waiting messages are cancelled or purged; leased messages and dead letters stay.
 begin;
 select no_plan();
 select t.at(now());

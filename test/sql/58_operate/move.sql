@@ -1,4 +1,4 @@
--- Messages that wait are moved to another queue, or delivered at another time.
+-- Waiting messages are moved to another queue, or rescheduled.
 begin;
 select no_plan();
 select t.at(now());

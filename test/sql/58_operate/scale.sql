@@ -1,4 +1,4 @@
--- What purging and moving many single messages costs: rows touched, not time.
+-- The cost of purging and moving many single messages, in rows read.
 begin;
 select no_plan();
 select t.at(now());

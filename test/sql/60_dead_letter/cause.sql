@@ -1,4 +1,4 @@
--- Dead letters are chosen by what killed them, and replayed elsewhere, slowly or changed.
+-- Dead letters are selected by their cause, and replayed to another queue, slowly or changed.
 begin;
 select no_plan();
 select t.at('2030-01-31 12:00:00+00');

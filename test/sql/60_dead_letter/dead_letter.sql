@@ -1,4 +1,4 @@
--- Dead letters go back to their queue, or away for good.
+-- Dead letters are replayed or discarded.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- Copies of eras and the live log together: every message once, wherever it is.
+-- Copies of eras and the live log together have every message once.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- Upkeep: what claims do by themselves, done for all queues; and what only it does.
+-- maintain(): the upkeep of claims for all queues, and its own work.
 begin;
 -- Slots are emptied at commit; here, at once.
 set constraints all immediate;

@@ -1,4 +1,4 @@
--- A publication FOR ALL TABLES, as tools for replication make it, stops nothing.
+-- A publication FOR ALL TABLES, as replication tools create it, does not disturb pgq.
 select no_plan();
 select t.at(now());
 create publication everything for all tables;

@@ -1,4 +1,4 @@
--- Transaction ids from the future, as a dump brings them into a younger cluster, are replaced.
+-- Transaction ids from the future, from a dump of an older cluster, are replaced.
 select no_plan();
 select t.at(now());
 select pgq.create_queue('work');

@@ -1,5 +1,5 @@
--- pgq.check() finds states that no message may be in, and names the queue. Each state is made by
--- hand, as a superuser can.
+-- pgq.check() finds invalid states and names the queue. The test creates each state as a
+-- superuser.
 begin;
 select no_plan();
 select t.at(now());

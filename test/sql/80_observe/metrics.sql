@@ -1,4 +1,4 @@
--- Metrics: what they count, who sees them, that counters only grow.
+-- Metrics: their values, who sees them, and that counters only grow.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- Looking: statistics, states, histories, explanations.
+-- Statistics, states, histories, explanations.
 begin;
 select no_plan();
 select t.at(now());

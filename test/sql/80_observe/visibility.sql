@@ -1,4 +1,4 @@
--- What roles see of queues that are not theirs: nothing, not even that they are there.
+-- Roles see nothing of queues that they may not consume, not even their existence.
 begin;
 select no_plan();
 

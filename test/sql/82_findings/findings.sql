@@ -1,4 +1,4 @@
--- What somebody should look at is said, with its cure; and nothing is said of what is well.
+-- Problems are reported with their cure; a healthy database has no findings.
 begin;
 select no_plan();
 select t.at(now());

@@ -1,4 +1,4 @@
--- The functions of pgmq on queues of pgq: what its own tests ask of it.
+-- The functions of pgmq on queues of pgq, as pgmq's own tests call them.
 begin;
 select no_plan();
 create extension pgq_pgmq;

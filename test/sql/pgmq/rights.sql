@@ -1,4 +1,4 @@
--- Who may do what by the names of pgmq: what pgq.grant_queue says.
+-- The functions of pgmq check the rights that pgq.grant_queue gives.
 begin;
 select no_plan();
 create extension pgq_pgmq;

@@ -1,4 +1,4 @@
--- publish() writes a plain message itself: it leaves what the trigger leaves, in every slot.
+-- The fast path of publish() writes the same rows as the trigger, in every slot.
 set constraints all immediate;
 select no_plan();
 select t.at(now());
