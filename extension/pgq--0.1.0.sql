@@ -8723,13 +8723,13 @@ begin
     if query <> v_writer.query then
         raise exception 'writer "%" belongs to the checkpoint of another query', writer
             using errcode = 'object_not_in_prerequisite_state',
-                  detail = format('It has published epoch %s of query %s, and now comes with epoch '
+                  detail = format('It has published epoch %s of query %s, and now publishes epoch '
                                   '%s of query %s.', v_writer.epoch, v_writer.query, epoch, query),
                   hint = 'A new checkpoint needs a new writer; newCheckpoint=true publishes under '
                       'the old name all the same.';
     end if;
     if epoch < v_writer.epoch then
-        raise exception 'writer "%" has published epoch % and now comes with %', writer,
+        raise exception 'writer "%" has published epoch % and now publishes %', writer,
             v_writer.epoch, epoch
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'A writer with a new checkpoint needs a new name.';
@@ -15235,7 +15235,7 @@ begin
     raise warning 'a claim on queue "%" tested % messages and none matches', queue.name, tested
         using detail = format('The filter is %s.', left(document::text, 500)),
               hint = format('select * from pgq.explain_filter(%L, filter) shows what to do. '
-                  'Set pgq.warn_after_tests to 0 to hear no more of it.', queue.name);
+                  'Set pgq.warn_after_tests to 0 to turn this warning off.', queue.name);
 end
 $$;
 comment on function pgq._warn_of_testing(pgq.queue, jsonb, bigint) is
@@ -15950,7 +15950,7 @@ begin
     if timeout is null or timeout <= interval '0' or stream_begin.lease <= interval '0' then
         raise exception 'timeout and lease must be longer than zero'
             using errcode = 'invalid_parameter_value',
-                  hint = 'An owner that is silent for the timeout loses the name.';
+                  hint = 'An owner that does not renew it within the timeout loses the name.';
     end if;
     insert into pgq.stream as s (queue_id, consumer, batch, owner, until)
     values (v_queue.queue_id, stream_begin.consumer, 0, stream_begin.owner, v_now + timeout)
@@ -16001,10 +16001,10 @@ begin
     select s.* into v_stream from pgq.stream s
     where s.queue_id = v_queue.queue_id and s.consumer = stream_bind.consumer for update;
     if v_stream.owner is distinct from stream_bind.owner or v_stream.owner is null then
-        raise exception 'consumer "%" of queue "%" belongs to somebody else now',
+        raise exception 'consumer "%" of queue "%" has another owner now',
             stream_bind.consumer, stream_bind.queue
             using errcode = 'object_in_use',
-                  hint = 'It was silent for longer than its timeout, and another one took over.';
+                  hint = 'The owner did not renew it within the timeout, and another one took it.';
     end if;
     -- A batch that pgq.commit_batch has finished is not repeated, whatever the checkpoint is.
     if not anew and v_stream.committed is distinct from v_stream.batch
@@ -16018,7 +16018,7 @@ begin
                                   coalesce('this checkpoint is at batch ' || stream_bind.batch,
                                            'this checkpoint is new')),
                   hint = 'Bring the old checkpoint back, or use a new consumer. newCheckpoint=true '
-                      'goes on behind that batch: then give files a new directory too, because '
+                      'continues after that batch: then give files a new directory too, because '
                       'Spark writes no batch number twice into the same.';
     end if;
     -- Spark reports a new checkpoint again while its first batch is not done: keep the first query.
@@ -16067,10 +16067,10 @@ begin
     select s.* into v_stream from pgq.stream s
     where s.queue_id = v_queue.queue_id and s.consumer = stream_finish.consumer for update;
     if v_stream.owner is distinct from stream_finish.owner or v_stream.owner is null then
-        raise exception 'consumer "%" of queue "%" belongs to somebody else now',
+        raise exception 'consumer "%" of queue "%" has another owner now',
             consumer, stream_finish.queue
             using errcode = 'object_in_use',
-                  hint = 'It was silent for longer than its timeout, and another one took over.';
+                  hint = 'The owner did not renew it within the timeout, and another one took it.';
     end if;
     if stream_finish.batch is null or stream_finish.batch <= v_stream.batch then
         return 0;
@@ -16124,7 +16124,7 @@ begin
             stream_claim.consumer
             using errcode = 'QU003',
                   hint = 'The checkpoint is older than what the consumer has acknowledged: with '
-                      'failOnDataLoss=false Spark goes on behind that.';
+                      'failOnDataLoss=false Spark continues after that.';
     end if;
     perform pgq._flush();
     return query
@@ -17686,7 +17686,7 @@ begin
     if owner is null or wait is null or timeout is null or timeout <= interval '0' then
         raise exception 'an archive needs an owner, a wait and a timeout longer than zero'
             using errcode = 'invalid_parameter_value',
-                  hint = 'An owner that is silent for the timeout loses its place.';
+                  hint = 'An owner that does not renew it within the timeout loses the archive.';
     end if;
     lock table pgq.archive in share row exclusive mode;
     select a.* into v_archive from pgq.archive a limit 1;

@@ -32,13 +32,13 @@ begin
     if query <> v_writer.query then
         raise exception 'writer "%" belongs to the checkpoint of another query', writer
             using errcode = 'object_not_in_prerequisite_state',
-                  detail = format('It has published epoch %s of query %s, and now comes with epoch '
+                  detail = format('It has published epoch %s of query %s, and now publishes epoch '
                                   '%s of query %s.', v_writer.epoch, v_writer.query, epoch, query),
                   hint = 'A new checkpoint needs a new writer; newCheckpoint=true publishes under '
                       'the old name all the same.';
     end if;
     if epoch < v_writer.epoch then
-        raise exception 'writer "%" has published epoch % and now comes with %', writer,
+        raise exception 'writer "%" has published epoch % and now publishes %', writer,
             v_writer.epoch, epoch
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'A writer with a new checkpoint needs a new name.';

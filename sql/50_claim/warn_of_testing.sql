@@ -17,7 +17,7 @@ begin
     raise warning 'a claim on queue "%" tested % messages and none matches', queue.name, tested
         using detail = format('The filter is %s.', left(document::text, 500)),
               hint = format('select * from pgq.explain_filter(%L, filter) shows what to do. '
-                  'Set pgq.warn_after_tests to 0 to hear no more of it.', queue.name);
+                  'Set pgq.warn_after_tests to 0 to turn this warning off.', queue.name);
 end
 $$;
 comment on function pgq._warn_of_testing(pgq.queue, jsonb, bigint) is

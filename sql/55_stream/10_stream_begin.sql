@@ -20,7 +20,7 @@ begin
     if timeout is null or timeout <= interval '0' or stream_begin.lease <= interval '0' then
         raise exception 'timeout and lease must be longer than zero'
             using errcode = 'invalid_parameter_value',
-                  hint = 'An owner that is silent for the timeout loses the name.';
+                  hint = 'An owner that does not renew it within the timeout loses the name.';
     end if;
     insert into pgq.stream as s (queue_id, consumer, batch, owner, until)
     values (v_queue.queue_id, stream_begin.consumer, 0, stream_begin.owner, v_now + timeout)

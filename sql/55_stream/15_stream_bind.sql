@@ -15,10 +15,10 @@ begin
     select s.* into v_stream from pgq.stream s
     where s.queue_id = v_queue.queue_id and s.consumer = stream_bind.consumer for update;
     if v_stream.owner is distinct from stream_bind.owner or v_stream.owner is null then
-        raise exception 'consumer "%" of queue "%" belongs to somebody else now',
+        raise exception 'consumer "%" of queue "%" has another owner now',
             stream_bind.consumer, stream_bind.queue
             using errcode = 'object_in_use',
-                  hint = 'It was silent for longer than its timeout, and another one took over.';
+                  hint = 'The owner did not renew it within the timeout, and another one took it.';
     end if;
     -- A batch that pgq.commit_batch has finished is not repeated, whatever the checkpoint is.
     if not anew and v_stream.committed is distinct from v_stream.batch
@@ -32,7 +32,7 @@ begin
                                   coalesce('this checkpoint is at batch ' || stream_bind.batch,
                                            'this checkpoint is new')),
                   hint = 'Bring the old checkpoint back, or use a new consumer. newCheckpoint=true '
-                      'goes on behind that batch: then give files a new directory too, because '
+                      'continues after that batch: then give files a new directory too, because '
                       'Spark writes no batch number twice into the same.';
     end if;
     -- Spark reports a new checkpoint again while its first batch is not done: keep the first query.

@@ -21,10 +21,10 @@ begin
     select s.* into v_stream from pgq.stream s
     where s.queue_id = v_queue.queue_id and s.consumer = stream_finish.consumer for update;
     if v_stream.owner is distinct from stream_finish.owner or v_stream.owner is null then
-        raise exception 'consumer "%" of queue "%" belongs to somebody else now',
+        raise exception 'consumer "%" of queue "%" has another owner now',
             consumer, stream_finish.queue
             using errcode = 'object_in_use',
-                  hint = 'It was silent for longer than its timeout, and another one took over.';
+                  hint = 'The owner did not renew it within the timeout, and another one took it.';
     end if;
     if stream_finish.batch is null or stream_finish.batch <= v_stream.batch then
         return 0;

@@ -25,7 +25,7 @@ begin
             stream_claim.consumer
             using errcode = 'QU003',
                   hint = 'The checkpoint is older than what the consumer has acknowledged: with '
-                      'failOnDataLoss=false Spark goes on behind that.';
+                      'failOnDataLoss=false Spark continues after that.';
     end if;
     perform pgq._flush();
     return query

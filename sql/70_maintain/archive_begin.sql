@@ -11,7 +11,7 @@ begin
     if owner is null or wait is null or timeout is null or timeout <= interval '0' then
         raise exception 'an archive needs an owner, a wait and a timeout longer than zero'
             using errcode = 'invalid_parameter_value',
-                  hint = 'An owner that is silent for the timeout loses its place.';
+                  hint = 'An owner that does not renew it within the timeout loses the archive.';
     end if;
     lock table pgq.archive in share row exclusive mode;
     select a.* into v_archive from pgq.archive a limit 1;

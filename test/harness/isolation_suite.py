@@ -38,7 +38,7 @@ def find_tester(server: embedded.Server) -> Path:
         found = sorted(bin_dir.parent.glob("lib/**/test/isolation/isolationtester"))
         if found:
             return found[0]
-    raise RuntimeError("no isolationtester comes with any server that is installed")
+    raise RuntimeError("no installed server has an isolationtester")
 
 
 def environment(tester: Path) -> dict[str, str]:

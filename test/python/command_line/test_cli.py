@@ -481,7 +481,7 @@ def test_claim_prints_the_claimed_messages(pgq_run: Command, orders: pgq.PooledC
     assert pgq_run("ack", lease).code == 1
     shown = pgq_run("claim", "orders", "--key", "mine").out
     assert shown.splitlines()[0].split()[:2] == ["lease_id", "id"]
-    again = pgq_run("claim", "orders", "--key", "mine").out  # its lease begins anew
+    again = pgq_run("claim", "orders", "--key", "mine").out  # the lease is renewed
     assert again.splitlines()[2].split()[:2] == shown.splitlines()[2].split()[:2]
 
 

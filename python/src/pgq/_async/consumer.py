@@ -173,7 +173,7 @@ class AsyncConsumer:
             log(
                 "WARNING",
                 "handler_too_slow",
-                "a handler of %s took too long: its message goes back",
+                "a handler of %s took too long: its message will be delivered again",
                 self.queue,
                 queue=self.queue,
                 grace=self.config.grace.total_seconds(),

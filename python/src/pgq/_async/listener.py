@@ -173,7 +173,7 @@ class AsyncListener:
         log(
             "WARNING",
             "listener_impossible",
-            "notifications cannot be had, polling instead: %s",
+            "notifications do not work here, polling instead: %s",
             why,
         )
 

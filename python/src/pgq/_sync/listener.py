@@ -175,7 +175,7 @@ class Listener:
         log(
             "WARNING",
             "listener_impossible",
-            "notifications cannot be had, polling instead: %s",
+            "notifications do not work here, polling instead: %s",
             why,
         )
 

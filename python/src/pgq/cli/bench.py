@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "bench",
         bench,
-        "measure this server, in a database of its own that is dropped afterwards",
+        "measure this server, in a database that is dropped afterwards",
         """
         pgq bench
         pgq bench --messages 100000 --batch 1000 --json

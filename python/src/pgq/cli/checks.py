@@ -33,7 +33,7 @@ CHECKS: Final = (
     Check("version", "client and database have the same version", ("version",)),
     Check(
         "snapshot",
-        "nobody holds an old snapshot",
+        "no session holds an old snapshot",
         ("long_transaction", "prepared_transaction", "idle_slot"),
     ),
     Check(

@@ -76,7 +76,7 @@ def add(commands: Commands) -> None:
     parser = group.add(
         "replay",
         replay,
-        "put dead letters back into their queue, the oldest first",
+        "return dead letters to their queue, the oldest first",
         """
         pgq dlq replay orders
         pgq dlq replay orders '{"type": "refund"}' --dry-run
@@ -88,7 +88,9 @@ def add(commands: Commands) -> None:
     )
     _which(parser)
     parser.add_argument("--to", metavar="QUEUE", help="put them into this queue instead")
-    parser.add_argument("--per-second", type=positive, metavar="N", help="most due per second")
+    parser.add_argument(
+        "--per-second", type=positive, metavar="N", help="messages that become due per second"
+    )
     parser.add_argument(
         "--patch", type=json_value, metavar="JSON", help="change payloads: a JSON merge patch"
     )

@@ -86,7 +86,7 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "release",
         release,
-        "give messages of a lease back without counting the attempt",
+        "release messages of a lease without counting the attempt",
         "pgq release 7301444403",
     )
     _lease(parser)

@@ -91,7 +91,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("queue", help="the queue to move from")
     parser.add_argument("to", help="the queue to move to")
     parser.add_argument("filter", nargs="?", type=filter_document, help="a filter document")
-    parser.add_argument("-n", type=positive, help="limit, the next to be delivered first")
+    parser.add_argument("-n", type=positive, help="limit, in delivery order")
     _all(parser, "a filter and -n")
     _dry_run(parser)
     parser = commands.add(

@@ -126,7 +126,9 @@ def _policy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-attempts", type=positive, metavar="N", help="maximum number of deliveries"
     )
-    parser.add_argument("--set-size", type=positive, metavar="N", help="most ids in a ready row")
+    parser.add_argument(
+        "--set-size", type=positive, metavar="N", help="maximum number of ids in a ready row"
+    )
     parser.add_argument("--mode", choices=["queue", "archive"])
     parser.add_argument("--journal", choices=["all", "failures"])
     parser.add_argument(

@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("topic", help="the topic to publish to")
     parser.add_argument("payload", type=json_value, help="JSON")
     times = parser.add_mutually_exclusive_group(required=True)
-    times.add_argument("--cron", help="minute hour day month weekday, or @daily and the like")
+    times.add_argument("--cron", help="minute hour day month weekday, or @daily and similar")
     times.add_argument("--every", type=duration, metavar="DURATION", help="interval, from now on")
     parser.add_argument("--time-zone", default="UTC", metavar="ZONE", help="zone of --cron (UTC)")
     parser.add_argument(

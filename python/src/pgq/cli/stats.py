@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("queue", nargs="*", help="all queues if not given")
     parser.add_argument(
         "--watch", "-w", nargs="?", type=float, const=2.0, metavar="SECONDS",
-        help="refresh until Ctrl-C (every 2 s), with arrows for what rises and falls",
+        help="refresh until Ctrl-C (every 2 s), with arrows for rising and falling counts",
     )  # fmt: skip
     parser = commands.add(
         "history",

@@ -106,7 +106,7 @@ class Relay:
                         log(
                             "WARNING",
                             "relay_restarted",
-                            "relay %s begins anew: %s",
+                            "relay %s starts again: %s",
                             self.name,
                             reason(error),
                             queue=self.queue,
@@ -325,7 +325,7 @@ class _Batches(Source):
         if time.monotonic() > (self._renewed or 0.0) + self._timeout * 0.9:
             finished = self.retry_until_stopped("keeping the name", self._begin_stream)
             if finished not in (None, self._finished):
-                raise _InUse("it was silent for too long, and another one took over", "")
+                raise _InUse("another relay has taken the name", "")
         return not self.stopping.is_set()
 
     def give_name(self) -> bool:

@@ -125,7 +125,7 @@ class Claim:
         except LeaseLost:
             return
         log.warning(
-            "queue %r has a claim named %r: it is gone on with, whatever filter and n are now",
+            "queue %r has a claim named %r, which continues: filter and n are ignored",
             self.topic,
             self.key,
         )

@@ -484,7 +484,7 @@ if STREAMING:
             self.initial = bound.finished
             if self.finished and not self.is_free():
                 log.warning(
-                    "consumer %r of queue %r: a new checkpoint goes on behind batch %s",
+                    "consumer %r of queue %r: a new checkpoint continues after batch %s",
                     self.consumer,
                     self.queue,
                     self.finished,
