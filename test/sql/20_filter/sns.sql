@@ -242,5 +242,9 @@ from (values (jsonb_build_object('payload', jsonb_build_object('a', jsonb_build_
             '$[*]."suffix"'))))), 100, 'what no suffix excludes is left'))
     as f (filter, expected, why);
 
+select is((select e.value from pgq.explain_filter('many',
+    jsonb_build_object('k', pg_temp.suffixes())) as e where e.item = 'looks at'), 'headers',
+    'explain_filter names what a filter with suffixes reads');
+
 select * from finish();
 rollback;
