@@ -169,11 +169,41 @@ def test_eras_rotate_while_sessions_always_read_the_log(connect: Connect) -> Non
             reader.result()
 
 
+def test_a_reader_of_a_due_slot_makes_nobody_copy_twice(connect: Connect) -> None:
+    db, reader = connect(), connect(autocommit=False)
+    db.execute("select pgq.create_queue('orders', retention => '1 s')")
+    db.execute("call pgq.maintain()")
+    db.execute(
+        "insert into pgq.message (topic, payload)"
+        " select 'orders', to_jsonb(repeat(md5(i::text), 20)) from generate_series(1, 2000) i"
+    )
+    due = "update pgq.era set started_at = now() - interval '1 hour'"
+    db.execute(due)
+    db.execute("call pgq.maintain(until_done => false)")  # begins the next era
+    reader.execute("select from pgq.message limit 1")
+    reader.execute("select pg_sleep(1.1)")  # its transaction counts as old
+    db.execute(due)
+    size = "select sum(pg_relation_size('pgq.message_' || i)) from generate_series(0, 2) i"
+    before = value(db, size)
+    db.execute("call pgq.maintain()")
+    copied = value(db, size)
+    assert copied > before
+    for _ in range(5):
+        db.execute("call pgq.maintain()")
+    assert value(db, size) == copied
+    assert value(db, "select count(*) from pgq.era where emptied_at is not null") == 0
+    reader.rollback()
+    db.execute("call pgq.maintain()")
+    assert value(db, "select count(*) from pgq.era where emptied_at is not null") == 1
+    assert value(db, "select count(*) from pgq.claim('orders', n => 5000)") == 2000
+
+
 def test_a_claim_inside_a_transaction_does_not_lock_the_log(connect: Connect) -> None:
     db, other = connect(autocommit=False), connect()
     other.execute("select pgq.create_queue('orders', retention => '0')")
     for _ in range(5):
         other.execute("select pgq.publish('orders', '1')")
+        db.execute("set constraints all immediate")
         db.execute("select pgq.claim('orders')")
         db.execute("select pgq.claim('orders')")
         assert (
