@@ -162,13 +162,13 @@ def test_every_read_equals_that_of_a_plain_table(
         for conn in connections:
             conn.close()
         log.seek(0)
-        output = log.read()[-3000:]
+        tail = log.read()[-3000:]
         log.close()
     summary = db.execute(
         "select count(*), sum(messages), count(*) filter (where old <> '{}') from pgq.archive_era"
     ).fetchone()
     print(json.dumps({"kills": kills, "reads": len(reads), "eras": str(summary)}))
-    assert not run.errors, (run.errors, output)
+    assert not run.errors, (run.errors, tail)
     assert summary is not None
     assert summary[0] > 0
     assert summary[1] > 0

@@ -37,32 +37,32 @@ class Story:
 
     def tell(self) -> None:
         """Run and print all steps."""
-        self._say("Install. One statement, no superuser, nothing running beside the server:")
+        self._say("Install: one statement, no superuser, no other process:")
         self._show("create extension pgq")
 
-        self._say("A queue. It sorts messages by type and gives up after two attempts:")
+        self._say("Create a queue with a lane key and two attempts:")
         self._show(
             "select pgq.create_queue('orders', lane_keys => '{type}',\n"
             "                        max_attempts => 2, backoff => '100 ms')"
         )
 
-        self._say("Publish. Three orders, in the transaction of whoever takes them:")
+        self._say("Publish three orders. Publishing is part of your transaction:")
         for kind, payload in (("paid", 120), ("refund", 75), ("paid", 15)):
             self._show(
                 f"select pgq.publish('orders', '{{\"amount\": {payload}}}',"
                 f' headers => \'{{"type": "{kind}"}}\') as id'
             )
 
-        self._say("Claim with a filter. Only refunds are taken; the other orders are not touched:")
+        self._say("Claim with a filter. Only refunds are claimed; the other orders stay:")
         refund = self._show(
             "select lease_id, id, attempt, headers, payload\n"
             "  from pgq.claim('orders', '{\"type\": \"refund\"}', n => 10)"
         )
 
-        self._say("The bank is down. The refund goes back and is retried after a moment:")
-        self._show(f"select pgq.nack({refund[0][0]}, error => 'bank not reachable') as given_back")
+        self._say("The bank is down. The refund fails and is retried after a short delay:")
+        self._show(f"select pgq.nack({refund[0][0]}, error => 'bank not reachable') as failed")
 
-        self._say("Meanwhile somebody else claims what is paid, does the work and acknowledges it:")
+        self._say("Meanwhile another consumer claims the paid orders, works and acknowledges them:")
         rest = self._show(
             "select lease_id, id, attempt, headers, payload\n"
             "  from pgq.claim('orders', '{\"type\": \"paid\"}', n => 10)"
@@ -75,23 +75,23 @@ class Story:
             until=1,
         )
         self._show(
-            f"select pgq.nack({again[0][0]}, error => 'bank still not reachable') as given_back"
+            f"select pgq.nack({again[0][0]}, error => 'bank still not reachable') as failed"
         )
 
-        self._say("Nothing is lost: it is a dead letter now, whole, and says why:")
+        self._say("The refund is a dead letter now, a full copy with the reason:")
         self._show("select message_id, reason, error, attempts, payload from pgq.dead_letter")
 
-        self._say("The bank is back. Replay, claim, acknowledge:")
+        self._say("The bank works again. Replay, claim, acknowledge:")
         self._show("select pgq.replay('orders') as replayed")
         last = self._show(
             "select lease_id, id, attempt, headers, payload from pgq.claim('orders')", until=1
         )
         self._show(f"select pgq.ack({last[0][0]}) as done")
 
-        self._say("What happened to the refund:")
+        self._say("The history of the refund:")
         self._show(f"select * from pgq.history({last[0][1]})")
 
-        self._say("And the queue is empty:")
+        self._say("The queue is empty:")
         self._show("select * from pgq.queue_stats")
 
     def _say(self, words: str) -> None:

@@ -162,7 +162,7 @@ class WholeLog:
             if up_to < low or start > high or is_older:
                 continue
             if path is None:
-                self._lost(f"era {era} was archived, and nobody said where")
+                self._lost(f"era {era} was archived without a path")
                 continue
             span = (max(start, low), min(up_to, high), clip(skip, start, up_to))
             for group in split(self.files(path), slices * messages // total):
@@ -258,7 +258,7 @@ class WholeLog:
         done = sorted_ids(seen)
         for era, path in moved:
             if path is None:
-                self._lost(f"era {era} was archived, and nobody said where")
+                self._lost(f"era {era} was archived without a path")
                 continue
             for file, topic in self.files(path):
                 for batch in self._read_file(
