@@ -27,7 +27,8 @@ select is(
 
 -- where to read the messages of a set
 create function pg_temp.spans(ids int8multirange) returns text language sql return (
-    select string_agg(format('%s-%s%s', s.first, s.behind, case when s.among = ids then '!' end), ' ')
+    select string_agg(
+        format('%s-%s%s', s.first, s.behind, case when s.among = ids then '!' end), ' ')
     from pgq._spans(ids, pgq._set_size(ids)) s);
 select is(pg_temp.spans('{[1,101)}'), '1-101', 'a set without gaps is one range');
 select is(pg_temp.spans('{[1,10),[11,20),[21,30)}'), '1-30!', 'with small gaps as well');
