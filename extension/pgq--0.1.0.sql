@@ -18664,7 +18664,7 @@ from (values
     ('pgq_scheduled_messages', 'gauge', 'Delayed messages and retries that are not due yet.'),
     ('pgq_leased_messages', 'gauge', 'Messages in flight: claimed and not ended.'),
     ('pgq_waiting_messages', 'gauge',
-        'Messages behind others of their ordering group; 10001 means more.'),
+        'Messages that wait for their turn in ordering groups; 10001 means more.'),
     ('pgq_dead_messages', 'gauge', 'Dead letters.'),
     ('pgq_counts_exact', 'gauge',
         '0 if a queue has so many rows of state that its counts are estimates from a sample.'),
@@ -18680,23 +18680,24 @@ from (values
         'records failures only.'),
     ('pgq_failed_messages_per_second', 'gauge',
         'Messages refused, buried or timed out, over the last one to two minutes.'),
-    ('pgq_leases', 'gauge', 'Leases: claims that are being worked on; of many an estimate.'),
+    ('pgq_leases', 'gauge', 'Leases; an estimate if there are many.'),
     ('pgq_oldest_lease_seconds', 'gauge',
-        'Age of the oldest lease; of many leases the oldest of a sample; 0 if there is none.'),
+        'Age of the oldest lease, from a sample if there are many; 0 if there is none.'),
     ('pgq_expired_leases', 'gauge',
         'Leases past their end that no claim and no maintain() has taken back yet.'),
-    ('pgq_unending_leases', 'gauge', 'Named leases without an end.'),
-    ('pgq_unending_leased_messages', 'gauge', 'Messages that named leases without an end hold.'),
+    ('pgq_unending_leases', 'gauge', 'Named leases that never expire.'),
+    ('pgq_unending_leased_messages', 'gauge', 'Messages in named leases that never expire.'),
     ('pgq_oldest_unending_lease_seconds', 'gauge',
-        'Age of the oldest named lease without an end; 0 if there is none.'),
+        'Age of the oldest named lease that never expires; 0 if there is none.'),
     ('pgq_lanes', 'gauge', 'Lanes: combinations of values of the queue''s lane keys.'),
     ('pgq_lanes_full', 'gauge', '1 if new values share the overflow lane: too many lanes.'),
-    ('pgq_waiters', 'gauge', 'Consumers that sleep until a message comes.'),
-    ('pgq_retries_total', 'counter', 'Messages given back for another attempt.'),
+    ('pgq_waiters', 'gauge', 'Consumers that sleep until they are notified.'),
+    ('pgq_retries_total', 'counter', 'Messages that failed and are retried.'),
     ('pgq_lease_expiries_total', 'counter', 'Messages taken back from expired leases.'),
     ('pgq_dead_letters_total', 'counter', 'Messages that became dead letters, by reason.'),
     ('pgq_expired_messages_total', 'counter', 'Messages that expired before they were delivered.'),
-    ('pgq_released_messages_total', 'counter', 'Messages given back by their consumers unharmed.'),
+    ('pgq_released_messages_total', 'counter',
+        'Messages that consumers released without a failure.'),
     ('pgq_replayed_messages_total', 'counter', 'Dead letters that were replayed.'),
     ('pgq_discarded_messages_total', 'counter', 'Dead letters that were discarded.'),
     ('pgq_cancelled_messages_total', 'counter', 'Messages that were cancelled or purged.'),
@@ -18723,9 +18724,9 @@ from (values
     ('pgq_table_bytes', 'gauge', 'Size of a table of state, with indexes.'),
     ('pgq_table_dead_rows', 'gauge', 'Rows of a table that vacuum has still to remove.'),
     ('pgq_staged_messages', 'gauge',
-        'Messages staged and neither published nor discarded; of many an estimate.'),
+        'Messages staged and neither published nor discarded; an estimate if there are many.'),
     ('pgq_oldest_staged_seconds', 'gauge',
-        'Age of the oldest staged message, of many the oldest of a sample; its writer may never '
+        'Age of the oldest staged message, from a sample if there are many; its writer may never '
         'come back. 0 if there is none.'),
     ('pgq_oldest_snapshot_seconds', 'gauge',
         'Age of the transaction that holds back vacuum most, by the kind of its holder.'),
@@ -20230,7 +20231,7 @@ begin
           and r.failed > 0 and r.failed >= 0.1 * (r.acked + r.failed);
     return query
         select 'warning', q.name, 'leases_end', min(t.minute),
-               format('%s messages came back within 15 min because their lease of %s ended',
+               format('%s messages were redelivered within 15 min: their lease of %s expired',
                       pgq._number(sum(t.size)), pgq._span(pgq._lease_span(q.lease))),
                format('select pgq.alter_queue(%L, lease => %L) -- or do workers die?', q.name,
                       4 * pgq._lease_span(q.lease))
@@ -20404,10 +20405,10 @@ begin
         select 'warning', j.name, j.finding, min(j.claimed_at),
                case j.finding
                    when 'lease_endless' then format(
-                       '%s holds %s messages without end, for %s', max(j.who),
+                       '%s holds %s messages in a lease that never expires, for %s', max(j.who),
                        pgq._number(sum(j.size)), pgq._span(_lease_findings.now - min(j.claimed_at)))
                    when 'lease_expired' then format(
-                       '%s leases with %s messages have ended, and nobody takes the messages back',
+                       '%s leases with %s messages have expired and are not taken back',
                        pgq._number(count(*)), pgq._number(sum(j.size)))
                    else format('%s holds %s messages for %s, many times the lease of %s',
                        max(j.who), pgq._number(sum(j.size)),
@@ -20444,7 +20445,7 @@ begin
               and s.oldest_age > interval '1 min'
         )
         select 'warning', w.name, 'limit_reached', w.since,
-               format('%s messages are under way, and no more may be: %s',
+               format('%s messages are leased, which is the limit: %s',
                       pgq._number((w.l).max_leased), w.waits),
                format('select pgq.alter_queue(%L, max_leased => %s)', w.name,
                       2 * (w.l).max_leased)
@@ -20459,7 +20460,7 @@ begin
             < pgq._burst((w.l).rate, (w.l).burst)
         union all
         select 'warning', w.name, 'limit_reached', min(x.since),
-               format('%s lanes have reached their limit, and messages of theirs wait: %s',
+               format('%s lanes have reached their limit while messages wait: %s',
                       count(*), string_agg(coalesce(x.lane, 'others'), ', ' order by x.since)
                           filter (where x.i <= 3)),
                format('select pgq.alter_queue(%L, %s)', w.name, concat_ws(', ',
@@ -20628,7 +20629,7 @@ begin
         where p.database = current_database() and p.prepared < clock_timestamp() - snapshot_age
         union all
         select 'warning', null, 'idle_slot', null,
-               format('replication slot %s: nobody uses it, and it holds back vacuum', s.slot_name),
+               format('replication slot %s is unused and holds back vacuum', s.slot_name),
                format('select pg_drop_replication_slot(%L)', s.slot_name)
         from pg_replication_slots s
         where coalesce(s.xmin, s.catalog_xmin) is not null and not s.active
@@ -20729,8 +20730,8 @@ begin
         where (queues is null or q.queue_id = any (queues)) and q.lanes_full
         union all
         select 'critical', q.name, 'relay_silent', nullif(s.until, 'infinity'),
-               format('relay %s to %s was not heard of lately', r.relay, r.destination),
-               format('-- start it again; if it is not to come back: '
+               format('relay %s to %s has sent no heartbeat lately', r.relay, r.destination),
+               format('-- start it again, or remove its record: '
                       'select pgq.relay_report(%L, %L)', q.name, r.relay)
         from pgq.relay r join pgq.queue q on q.queue_id = r.queue_id
         left join pgq.stream s on s.queue_id = r.queue_id and s.consumer = r.relay
@@ -20739,7 +20740,7 @@ begin
         union all
         select 'warning', q.name, 'relay_fails', r.changed_at,
                format('relay %s: %s fails: %s', r.relay, r.destination, left(r.error, 200)),
-               '-- its messages wait; the relay goes on when the destination answers'
+               '-- its messages wait; the relay continues when the destination answers'
         from pgq.relay r join pgq.queue q on q.queue_id = r.queue_id
         join pgq.stream s on s.queue_id = r.queue_id and s.consumer = r.relay
         where (queues is null or q.queue_id = any (queues))

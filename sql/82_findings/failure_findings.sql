@@ -43,7 +43,7 @@ begin
           and r.failed > 0 and r.failed >= 0.1 * (r.acked + r.failed);
     return query
         select 'warning', q.name, 'leases_end', min(t.minute),
-               format('%s messages came back within 15 min because their lease of %s ended',
+               format('%s messages were redelivered within 15 min: their lease of %s expired',
                       pgq._number(sum(t.size)), pgq._span(pgq._lease_span(q.lease))),
                format('select pgq.alter_queue(%L, lease => %L) -- or do workers die?', q.name,
                       4 * pgq._lease_span(q.lease))

@@ -33,10 +33,10 @@ begin
         select 'warning', j.name, j.finding, min(j.claimed_at),
                case j.finding
                    when 'lease_endless' then format(
-                       '%s holds %s messages without end, for %s', max(j.who),
+                       '%s holds %s messages in a lease that never expires, for %s', max(j.who),
                        pgq._number(sum(j.size)), pgq._span(_lease_findings.now - min(j.claimed_at)))
                    when 'lease_expired' then format(
-                       '%s leases with %s messages have ended, and nobody takes the messages back',
+                       '%s leases with %s messages have expired and are not taken back',
                        pgq._number(count(*)), pgq._number(sum(j.size)))
                    else format('%s holds %s messages for %s, many times the lease of %s',
                        max(j.who), pgq._number(sum(j.size)),

@@ -17,7 +17,7 @@ begin
               and s.oldest_age > interval '1 min'
         )
         select 'warning', w.name, 'limit_reached', w.since,
-               format('%s messages are under way, and no more may be: %s',
+               format('%s messages are leased, which is the limit: %s',
                       pgq._number((w.l).max_leased), w.waits),
                format('select pgq.alter_queue(%L, max_leased => %s)', w.name,
                       2 * (w.l).max_leased)
@@ -32,7 +32,7 @@ begin
             < pgq._burst((w.l).rate, (w.l).burst)
         union all
         select 'warning', w.name, 'limit_reached', min(x.since),
-               format('%s lanes have reached their limit, and messages of theirs wait: %s',
+               format('%s lanes have reached their limit while messages wait: %s',
                       count(*), string_agg(coalesce(x.lane, 'others'), ', ' order by x.since)
                           filter (where x.i <= 3)),
                format('select pgq.alter_queue(%L, %s)', w.name, concat_ws(', ',

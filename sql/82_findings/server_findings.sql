@@ -26,7 +26,7 @@ begin
         where p.database = current_database() and p.prepared < clock_timestamp() - snapshot_age
         union all
         select 'warning', null, 'idle_slot', null,
-               format('replication slot %s: nobody uses it, and it holds back vacuum', s.slot_name),
+               format('replication slot %s is unused and holds back vacuum', s.slot_name),
                format('select pg_drop_replication_slot(%L)', s.slot_name)
         from pg_replication_slots s
         where coalesce(s.xmin, s.catalog_xmin) is not null and not s.active

@@ -38,8 +38,8 @@ begin
         where (queues is null or q.queue_id = any (queues)) and q.lanes_full
         union all
         select 'critical', q.name, 'relay_silent', nullif(s.until, 'infinity'),
-               format('relay %s to %s was not heard of lately', r.relay, r.destination),
-               format('-- start it again; if it is not to come back: '
+               format('relay %s to %s has sent no heartbeat lately', r.relay, r.destination),
+               format('-- start it again, or remove its record: '
                       'select pgq.relay_report(%L, %L)', q.name, r.relay)
         from pgq.relay r join pgq.queue q on q.queue_id = r.queue_id
         left join pgq.stream s on s.queue_id = r.queue_id and s.consumer = r.relay
@@ -48,7 +48,7 @@ begin
         union all
         select 'warning', q.name, 'relay_fails', r.changed_at,
                format('relay %s: %s fails: %s', r.relay, r.destination, left(r.error, 200)),
-               '-- its messages wait; the relay goes on when the destination answers'
+               '-- its messages wait; the relay continues when the destination answers'
         from pgq.relay r join pgq.queue q on q.queue_id = r.queue_id
         join pgq.stream s on s.queue_id = r.queue_id and s.consumer = r.relay
         where (queues is null or q.queue_id = any (queues))

@@ -152,7 +152,7 @@ def test_relays_that_are_silent_or_rest_are_found(
     client.create_queue("orders")
     db.execute("select pgq.relay_report('orders', 'relay', 'redis://host', 'open', 'refused')")
     (found,) = examine("relays")
-    assert "not heard of" in found["finding"]
+    assert "no heartbeat" in found["finding"]
     db.execute("select pgq.stream_begin('orders', 'relay', 'me')")
     (found,) = examine("relays")
     assert found["finding"] == "relay relay: redis://host fails: refused"
@@ -187,7 +187,7 @@ def test_leases_that_end_are_found(
     time.sleep(0.1)
     client.maintain()
     (found,) = examine("leases")
-    assert found["finding"].startswith("1 messages came back")
+    assert found["finding"].startswith("1 messages were redelivered")
     assert "select pgq.alter_queue('orders', lease => '00:00:00.2')" in found["cure"]
     db.execute("update pgq.traffic set minute = minute - interval '1 h'")
     db.execute("update pgq.journal set at = at - interval '1 h'")
@@ -209,7 +209,7 @@ def test_expired_leases_are_found(
         " return clock_timestamp()"
     )
     (found,) = examine("leases")
-    assert "nobody takes the messages back" in found["finding"]
+    assert "are not taken back" in found["finding"]
     assert found["cure"] == "call pgq.maintain()"
     client.maintain()
     assert all("nobody" not in found["finding"] for found in examine("leases"))

@@ -191,7 +191,7 @@ from unnest('{a,a,a,b}'::text[]) t;
 select count(*) from pgq.claim('lanes', n => 2);
 select t.advance('2 min');
 select is(pg_temp.detail('limit_reached'),
-    '1 lanes have reached their limit, and messages of theirs wait: {"tenant": "a"}',
+    '1 lanes have reached their limit while messages wait: {"tenant": "a"}',
     'lanes that have reached their limit');
 select lives_ok(pg_temp.cure('limit_reached'), 'and their cure');
 select is((select lane_max_leased || ' ' || lane_rate from pgq.limits where queue = 'lanes'),
