@@ -133,7 +133,10 @@ class Job:
                 work, started = self.work(), time.monotonic()
                 counts = run()
                 took = counts or time.monotonic() - started
-                cpu = Work(*(after - then for after, then in zip(self.work(), work, strict=True)))
+                # Python workers that end with their parent take their CPU with them.
+                cpu = Work(
+                    *(max(0.0, now - then) for now, then in zip(self.work(), work, strict=True))
+                )
                 if number >= 0:
                     spent[run].append((took, cpu))
                 parts = ", ".join(f"{name} {value:.2f}" for name, value in cpu._asdict().items())

@@ -103,14 +103,18 @@ def test_a_commit_that_fails_changes_nothing(
 ) -> None:
     fill(n=100)
     fill("next", 0)
+    db.execute("create table public.first (id bigint primary key)")
     db.execute("create table public.seen (id bigint primary key check (id <> 77))")
 
     def write(rows: DataFrame, batch: int) -> None:
         ids, values = rows.select("id"), rows.select("value")
-        pgq.spark.commit(rows, batch, table={"seen": ids}, publish=values, topic="next")
+        tables = {"first": ids, "seen": ids}
+        pgq.spark.commit(rows, batch, table=tables, publish=values, topic="next")
 
+    # The first table is written when the second one fails.
     with pytest.raises(Exception, match="seen_id_check"):
         run(source(spark), tmp_path, write)
+    assert db.execute("select count(*) from first").fetchone() == (0,)
     assert db.execute("select count(*) from seen").fetchone() == (0,)
     assert (stats(db), stats(db, "next")) == ((0, 100, 0), (0, 0, 0))
     db.execute("alter table seen drop constraint seen_id_check")
