@@ -74,9 +74,7 @@ class Story:
             "select lease_id, id, attempt, headers, payload from pgq.claim('orders', n => 10)",
             until=1,
         )
-        self._show(
-            f"select pgq.nack({again[0][0]}, error => 'bank still not reachable') as failed"
-        )
+        self._show(f"select pgq.nack({again[0][0]}, error => 'bank still not reachable') as failed")
 
         self._say("The refund is a dead letter now, a full copy with the reason:")
         self._show("select message_id, reason, error, attempts, payload from pgq.dead_letter")
