@@ -87,6 +87,7 @@ def test_the_holder_of_the_oldest_snapshot_is_found_and_ended(
     time.sleep(0.05)
     assert examine("snapshot") == []  # it is young
     (found,) = examine("snapshot", "--snapshot-age", "10ms")
+    assert found["name"] == "long_transaction"
     assert str(pid) in found["finding"]
     assert "reporting" in found["finding"]
     assert "a long report" in found["finding"]
@@ -155,6 +156,7 @@ def test_relays_that_are_silent_or_rest_are_found(
     assert "no heartbeat" in found["finding"]
     db.execute("select pgq.stream_begin('orders', 'relay', 'me')")
     (found,) = examine("relays")
+    assert found["name"] == "relay_fails"
     assert found["finding"] == "relay relay: redis://host fails: refused"
     db.execute("select pgq.relay_report('orders', 'relay', 'redis://host')")
     assert examine("relays") == []
@@ -229,6 +231,7 @@ def test_a_log_that_is_not_rotated_is_found(
     assert examine("log") == []
     db.execute("update pgq.era set started_at = now() - interval '2 days'")
     (found,) = examine("log")
+    assert found["name"] == "rotation_overdue"
     assert found["finding"].startswith("era 0 began")
     assert found["cure"].startswith("call pgq.maintain()")
 
@@ -237,7 +240,9 @@ def test_a_log_that_is_not_rotated_is_found(
     db.execute("update pgq.era set started_at = now() - interval '2 days' where number = 1")
     client.publish("orders", 2)
     ended = [found for found in examine("log") if "still there" in found["finding"]]
-    assert [found["finding"][:5] for found in ended] == ["era 0"]
+    assert [(found["name"], found["finding"][:5]) for found in ended] == [
+        ("rotation_overdue", "era 0")
+    ]
     client.claim("orders", n=5).ack()
     for _ in range(3):
         client.maintain()
@@ -351,6 +356,7 @@ def test_a_prepared_transaction_is_found(pgq_run: Command) -> None:
             conn.execute("prepare transaction 'left behind'")
         look = ("doctor", "--only", "snapshot", "--snapshot-age", "0", "--dsn", server.dsn())
         (found,) = pgq_run(*look, "--json").rows
+        assert found["name"] == "prepared_transaction"
         assert found["finding"].startswith("prepared transaction left behind")
         with psycopg.connect(server.dsn(), autocommit=True) as conn:
             conn.execute(found["cure"])
@@ -364,6 +370,7 @@ def test_a_forgotten_replication_slot_is_found(pgq_run: Command) -> None:
             conn.execute("select pg_create_logical_replication_slot('copy', 'pgoutput')")
         look = ("doctor", "--only", "snapshot", "--dsn", server.dsn())
         (found,) = pgq_run(*look, "--json").rows
+        assert found["name"] == "idle_slot"
         assert found["finding"].startswith("replication slot copy")
         with psycopg.connect(server.dsn(), autocommit=True) as conn:
             conn.execute(found["cure"])

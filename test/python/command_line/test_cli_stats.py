@@ -312,7 +312,11 @@ def test_dead_letters_are_replayed_and_discarded_by_cause(
     letter = orders.dead_letter("again", message_id)
     assert letter is not None
     assert letter["deliver_at"] is None
-    assert pgq_run("dlq", "replay", "orders", "--per-second", 100).out == "1\n"
+    expired = ("--cause", '{"reason": "expired"}')
+    assert pgq_run("dlq", "replay", "orders", *expired).out == "0\n"
+    buried = ("--cause", '{"reason": "processing_error"}')
+    assert pgq_run("dlq", "replay", "orders", *buried, "--dry-run").out == "1\n"
+    assert pgq_run("dlq", "replay", "orders", *buried, "--per-second", 100).out == "1\n"
     (row,) = pgq_run("stats", "orders", "--json").rows
     assert (row["ready"] + row["scheduled"], row["dead"]) == (1, 0)
 

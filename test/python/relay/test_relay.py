@@ -729,7 +729,12 @@ def test_the_command_relays_and_is_listed(
     assert "open" in output.out
     (row,) = pgq_run("stats", "archive", "--json").rows
     assert row["relay"] == "open"
+    (found,) = (row for row in client.findings() if row.finding.startswith("relay"))
+    assert (found.queue, found.finding) == ("archive", "relay_fails")
+    assert "redis://127.0.0.1" in found.detail
+    assert "when the destination answers" in found.cure
     process.send_signal(signal.SIGTERM)
     assert "0 forwarded" in process.communicate(timeout=30)[1]
     assert process.returncode == 0
     assert client.relays() == []
+    assert not any(row.finding.startswith("relay") for row in client.findings())
