@@ -6,7 +6,7 @@ create function t.read() returns bigint language sql volatile return (
     select sum(pg_stat_get_xact_tuples_returned(c.oid) + pg_stat_get_xact_tuples_fetched(c.oid))
     from pg_class c left join pg_index i on i.indexrelid = c.oid
     where coalesce(i.indrelid, c.oid) = 'pgq.ready'::regclass);
-create function t.cost(statement text) returns bigint language plpgsql as $$
+create function t.read_by(statement text) returns bigint language plpgsql as $$
 declare
     v_before bigint := t.read();
 begin
@@ -26,11 +26,11 @@ select is((select reltuples from pg_class where oid = 'pgq.ready'::regclass), 0:
 insert into pgq.message (topic, payload, headers)
 select q, '1', jsonb_build_object('type', i % 2, 'n', i)
 from unnest('{sets,single,laned}'::text[]) q, generate_series(1, 5000) i;
-select cmp_ok(t.cost(format('select from pgq.claim(%L, %L, n => 3)', q, f)), '<', 500::bigint,
+select cmp_ok(t.read_by(format('select from pgq.claim(%L, %L, n => 3)', q, f)), '<', 500::bigint,
     format('a claim from %s by %s', q, coalesce(f, 'none')))
 from unnest('{sets,single,laned}'::text[]) q,
      unnest(array[null, '{"type": 1}', '{"n": [45, 46, 47]}']) f;
-select cmp_ok(t.cost(format('select from pgq.claim(%L, %L, n => 3)', q, f)), '<', 500::bigint,
+select cmp_ok(t.read_by(format('select from pgq.claim(%L, %L, n => 3)', q, f)), '<', 500::bigint,
     format('and the next from %s by %s', q, coalesce(f, 'none')))
 from unnest('{sets,single,laned}'::text[]) q,
      unnest(array[null, '{"type": 1}', '{"n": [55, 56, 57]}']) f;
