@@ -179,7 +179,7 @@ class App(Starlette):
             try:
                 about |= await self.database.server()
             except psycopg.OperationalError:
-                logger.debug("the database does not say what it is", exc_info=True)
+                logger.debug("the name of the database is unknown", exc_info=True)
         return about
 
     async def _stream(self, request: Request) -> Response:

@@ -79,7 +79,7 @@ class Turn(ABC):
             try:
                 self.leave(self.owner)
             except Exception as error:  # do not hide an earlier error
-                log.warning("the %s is not given free before its timeout: %s", self._what, error)
+                log.warning("the %s stays locked until its timeout: %s", self._what, error)
         self._server.close()
 
     def ask(self, query: LiteralString, *values: Any) -> list[Any]:

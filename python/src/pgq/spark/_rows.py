@@ -316,7 +316,7 @@ def keep(address: str, conn: Any) -> None:
 def _kept() -> dict[str, Any]:
     """Return the kept connections of this process by address.
 
-    They are stored in the driver's module: Spark sends our modules with each task anew.
+    They are stored in the driver's module: Spark sends our modules again with each task.
     """
     import adbc_driver_postgresql
 

@@ -194,7 +194,7 @@ class Staging(ABC):
                 ask(conn, "select pgq.discard_staged(%s::uuid[])", tokens)
         except (ServerError, psycopg.OperationalError) as error:
             # Do not hide an earlier error; maintenance deletes orphans after a day.
-            log.warning("messages stay staged until they are swept: %s", error)
+            log.warning("staged messages are left for maintain() to delete: %s", error)
 
 
 class MessageStaging(Staging):

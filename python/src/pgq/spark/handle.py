@@ -170,7 +170,7 @@ class Claim:
             try:
                 self.nack(error=f"{type(error).__name__}: {error}"[:1000])
             except Exception as second:  # raise the error of the block, not this one
-                log.warning("claim %r is not given back: %s", self.key, second)
+                log.warning("claim %r could not be refused: %s", self.key, second)
                 self._end()
 
     def _finish(self, query: Any, df: DataFrame | None, *more: Any) -> int:
