@@ -783,7 +783,7 @@ def test_a_handler_that_takes_longer_than_the_grace_loses_its_message(
         begun.wait()
     assert states(db) == [("ready", 0)]
     over.set()
-    assert "goes back" in caplog.text
+    assert "will be delivered again" in caplog.text
 
 
 CHILD = """

@@ -118,6 +118,7 @@ class Pgq:
                         first.correlation_id,
                         first.group_key,
                         [f"{self._relay} {record.id}" for record in group],
+                        None,
                     ],
                 )
 
