@@ -2728,8 +2728,8 @@ comment on function pgq._filter_regex_nodes(jsonb[], boolean) is
 -- Text tests of one field as one tree that is true if any of them is: PostgreSQL caches 32 compiled
 -- regular expressions, so a list of patterns must not become as many. nodes: what they count as.
 --
--- A regular expression follows every suffix through the whole text. Where that counts more, the
--- text is read backwards, and a binary search finds the suffix: pgq._test_suffixes.
+-- A regular expression with many suffixes costs more the longer the text is. If reading the text
+-- backwards counts less, a binary search finds the suffix: pgq._test_suffixes.
 create or replace function pgq._filter_patterns(tests jsonb[], out tree jsonb, out nodes int)
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
@@ -14181,9 +14181,9 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_firsts.sql
 
--- Fast path: the first row of each lane holds all that the lane is to give. One statement takes it
--- out and puts the rests back. Returns how many messages each lane gave: none if its row is locked.
--- By this path a claim of 10 from two lanes costs a fifth fewer instructions.
+-- Fast path: the first row of each lane holds all messages that the claim takes from that lane. One
+-- statement takes them and puts the rest back. Returns how many messages came from each lane: 0 if
+-- its row is locked. By this path a claim of 10 from two lanes costs a fifth fewer instructions.
 create or replace function pgq._take_firsts(claim pgq._claim, heads pgq._head[]) returns int[]
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -103,8 +103,8 @@ comment on function pgq._filter_regex_nodes(jsonb[], boolean) is
 -- Text tests of one field as one tree that is true if any of them is: PostgreSQL caches 32 compiled
 -- regular expressions, so a list of patterns must not become as many. nodes: what they count as.
 --
--- A regular expression follows every suffix through the whole text. Where that counts more, the
--- text is read backwards, and a binary search finds the suffix: pgq._test_suffixes.
+-- A regular expression with many suffixes costs more the longer the text is. If reading the text
+-- backwards counts less, a binary search finds the suffix: pgq._test_suffixes.
 create or replace function pgq._filter_patterns(tests jsonb[], out tree jsonb, out nodes int)
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp

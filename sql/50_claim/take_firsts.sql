@@ -1,6 +1,6 @@
--- Fast path: the first row of each lane holds all that the lane is to give. One statement takes it
--- out and puts the rests back. Returns how many messages each lane gave: none if its row is locked.
--- By this path a claim of 10 from two lanes costs a fifth fewer instructions.
+-- Fast path: the first row of each lane holds all messages that the claim takes from that lane. One
+-- statement takes them and puts the rest back. Returns how many messages came from each lane: 0 if
+-- its row is locked. By this path a claim of 10 from two lanes costs a fifth fewer instructions.
 create or replace function pgq._take_firsts(claim pgq._claim, heads pgq._head[]) returns int[]
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
