@@ -1769,6 +1769,38 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/05_filter_check_regex.sql
 
+-- Refuses a regular expression that PostgreSQL would take long to compile or to run.
+create or replace function pgq._filter_check_regex(pattern text, at text)
+returns void
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if pattern ~ E'^(?:[^\\\\]|\\\\[^1-9])*\\\\[1-9]' then
+        perform pgq._filter_error('back-references are not supported', at,
+            E'Write the regular expression without \\1 to \\9.');
+    elsif pattern ~ E'^(?:[^[\\\\]|\\\\.|\\[\\^?\\]?(?:[^]\\\\]|\\\\.)*\\])*\\(\\?<?[=!]' then
+        -- a lookahead makes the time for a text grow with the cube of its length
+        perform pgq._filter_error('lookahead and lookbehind are not supported', at,
+            'Write two tests: {"$regex": ...} for one, {"$not": {"key": {"$regex": ...}}} for the '
+            'other.');
+    elsif (select count(m.part[1]) from regexp_matches(pattern, E'\\\\.|\\(\\?|([?*+{])', 'g')
+            as m (part)) > 12 then
+        perform pgq._filter_error('the regular expression has too many quantifiers', at,
+            'It has at most 12 of *, +, ? and {}.');
+    end if;
+    if pgq._filter_copies(pattern) > 1024 then
+        perform pgq._filter_error('the regular expression repeats too much', at,
+            'The bounds in braces, multiplied where groups are repeated, make at most 1024.');
+    end if;
+end
+$$;
+comment on function pgq._filter_check_regex(text, text) is
+    'Validates a regular expression; QU004 if it could be slow.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/20_filter/05_filter_copies.sql
+
 -- The length of a regular expression with its bounds expanded: a bound copies a part of it.
 create or replace function pgq._filter_copies(pattern text) returns numeric
 language plpgsql immutable strict parallel safe
@@ -1796,6 +1828,9 @@ end
 $$;
 comment on function pgq._filter_copies(text) is
     'The length of a regular expression with its bounds expanded.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/20_filter/05_filter_is_anchored.sql
 
 -- Does a regular expression begin at the start of a text, and never search?
 create or replace function pgq._filter_is_anchored(pattern text)
@@ -1805,6 +1840,9 @@ return pattern operator(pg_catalog.~) E'^\\^[^|*+]*$'
     and pattern operator(pg_catalog.!~) E'\\{\\d+,\\}';
 comment on function pgq._filter_is_anchored(text) is
     'Whether a regular expression matches at the start of a text only, and has bounds.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/20_filter/05_filter_wide.sql
 
 -- How many characters of a regular expression are classes, with the copies that bounds make. Each
 -- class can double the states that PostgreSQL builds for a text. Exceptions: the match begins at
@@ -1854,38 +1892,9 @@ end
 $$;
 comment on function pgq._filter_wide(text) is
     'How many characters of a regular expression are classes.';
-
--- Refuses a regular expression that PostgreSQL would take long to compile or to run.
-create or replace function pgq._filter_check_regex(pattern text, at text)
-returns void
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if pattern ~ E'^(?:[^\\\\]|\\\\[^1-9])*\\\\[1-9]' then
-        perform pgq._filter_error('back-references are not supported', at,
-            E'Write the regular expression without \\1 to \\9.');
-    elsif pattern ~ E'^(?:[^[\\\\]|\\\\.|\\[\\^?\\]?(?:[^]\\\\]|\\\\.)*\\])*\\(\\?<?[=!]' then
-        -- a lookahead makes the time for a text grow with the cube of its length
-        perform pgq._filter_error('lookahead and lookbehind are not supported', at,
-            'Write two tests: {"$regex": ...} for one, {"$not": {"key": {"$regex": ...}}} for the '
-            'other.');
-    elsif (select count(m.part[1]) from regexp_matches(pattern, E'\\\\.|\\(\\?|([?*+{])', 'g')
-            as m (part)) > 12 then
-        perform pgq._filter_error('the regular expression has too many quantifiers', at,
-            'It has at most 12 of *, +, ? and {}.');
-    end if;
-    if pgq._filter_copies(pattern) > 1024 then
-        perform pgq._filter_error('the regular expression repeats too much', at,
-            'The bounds in braces, multiplied where groups are repeated, make at most 1024.');
-    end if;
-end
-$$;
-comment on function pgq._filter_check_regex(text, text) is
-    'Validates a regular expression; QU004 if it could be slow.';
 $pgq_script$;
     execute $pgq_script$
--- sql/20_filter/06_filter_headed.sql
+-- sql/20_filter/06_filter_head.sql
 
 -- The plain text that a pattern begins with; if it ignores case, the first letter
 -- or digit, in lower case.
@@ -1898,6 +1907,9 @@ return case
         then coalesce(lower(substring(pattern from '^[0-9A-Za-z]') collate "C"), '')
     else '' end;
 comment on function pgq._filter_head(text, text) is 'The plain text that a pattern begins with.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/20_filter/06_filter_head_groups.sql
 
 -- Where a new regular expression begins among patterns that are sorted by the plain text that they
 -- begin with. There are at most 16 groups: PostgreSQL keeps 32 compiled regular expressions.
@@ -1927,6 +1939,9 @@ end
 $$;
 comment on function pgq._filter_head_groups(text[]) is
     'Where groups of patterns with a plain beginning start.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/20_filter/06_filter_headed.sql
 
 -- The current item (@), a string, matches one of these patterns, which are sorted by the plain text
 -- that they begin with. Patterns with similar beginnings share one regular expression, and
@@ -2623,45 +2638,63 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/28_filter_patterns.sql
 
--- The tests of a list that need a regular expression: those that ignore case, or the others.
--- Returns their length, the plain text that they begin with, at how many places they search, and
--- how many of their characters are classes.
-create or replace function pgq._filter_regexes(
-    tests jsonb[], ignoring boolean, out length int, out head text, out steps int, out ones int)
-returns setof record
+-- Text tests of one field as one tree that is true if any of them is: PostgreSQL caches 32 compiled
+-- regular expressions, so a list of patterns must not become as many. nodes: what they count as.
+--
+-- A regular expression with many suffixes costs more the longer the text is. If reading the text
+-- backwards counts less, a binary search finds the suffix: pgq._test_suffixes.
+create or replace function pgq._filter_patterns(tests jsonb[], out tree jsonb, out nodes int)
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_leaf jsonb := tests[1] - 'value';
+    v_suffixes jsonb;
+    v_other jsonb[];
+    v_longest int;
+    v_nodes int;
+    v_backwards int;
 begin
-    return query
-        select case
-                when t.op in ('regex', 'iregex') then pgq._filter_copies(t.value)::int
-                when t.op = 'cidr' then 0  -- counted by itself
-                else length(t.value) end,
-            pgq._filter_head(t.op, t.value),
-            case
-                when t.op in ('suffix', 'substr') then 1
-                when t.op in ('regex', 'iregex') and pgq._filter_is_anchored(t.value) then 0
-                when t.op in ('regex', 'iregex') then 1 + regexp_count(t.value, '[?*+{|]')
-                when t.op = 'wildcard' then length(regexp_replace(
-                    t.value, E'\\\\.|[^*]|\\*+$', '', 'g'))
-                when t.op in ('like', 'ilike') then length(regexp_replace(
-                    t.value, E'\\\\.|[^%]|%+$', '', 'g'))
-                when t.op = 'topic' then regexp_count(t.value, '#[^#]')
-                else 0 end,
-            case
-                when t.op in ('like', 'ilike') then length(regexp_replace(
-                    t.value, E'\\\\.|[^_]', '', 'g'))
-                when t.op in ('regex', 'iregex') then pgq._filter_wide(t.value)
-                else 0 end
-        from (select u.test ->> 'op', u.test ->> 'value' from unnest(tests) as u (test))
-            as t (op, value)
-        where (t.op in ('ieq', 'ilike', 'iregex')) = ignoring
-            and pgq._filter_is_regex(t.op, t.value);
+    nodes := 0;
+    tree := 'false';
+    if tests = '{}' then
+        return;
+    end if;
+    -- Measured: a network costs 1.2 us, of IPv6 3.5 us.
+    select (sum(case
+            when t.test ->> 'op' <> 'cidr' then 11
+            when t.test ->> 'value' ~ ':' then 11011
+            else 3761 end) / 500)::int,
+        jsonb_agg(s.suffix) filter (where s.suffix is not null), max(length(s.suffix)),
+        array_agg(t.test) filter (where s.suffix is null)
+    into nodes, v_suffixes, v_longest, v_other
+    from unnest(tests) as t (test),
+        pgq._filter_suffix(t.test ->> 'op', t.test ->> 'value') as s (suffix);
+    v_nodes := pgq._filter_regex_nodes(tests, false);
+    -- Measured: 7 us, and 5 us for each 1,000 characters that are read backwards.
+    v_backwards := 50 + v_longest / 40
+        + pgq._filter_regex_nodes(coalesce(v_other, '{}'), false);
+    if v_backwards < v_nodes then
+        v_nodes := v_backwards;
+        tree := v_leaf || jsonb_build_object('op', 'suffixes', 'value', v_suffixes);
+    else
+        v_other := tests;
+    end if;
+    nodes := nodes + v_nodes + pgq._filter_regex_nodes(tests, true);
+    if v_other is not null then
+        tree := pgq._filter_combine('or', array[tree, case cardinality(v_other)
+            when 1 then v_other[1]
+            else v_leaf || jsonb_build_object('op', 'patterns', 'value',
+                (select jsonb_agg(jsonb_build_array(t.test -> 'op', t.test -> 'value'))
+                from unnest(v_other) as t (test))) end]);
+    end if;
 end
 $$;
-comment on function pgq._filter_regexes(jsonb[], boolean) is
-    'The tests of a list that need a regular expression.';
+comment on function pgq._filter_patterns(jsonb[]) is
+    'Joins text tests of one field by or, and counts them.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/20_filter/28_filter_regex_nodes.sql
 
 -- How many nodes the regular expressions of one list count as: those that ignore case, or the
 -- others. Measured: a node is about 0.16 us, one equality. A regular expression of s characters
@@ -2724,61 +2757,49 @@ end
 $$;
 comment on function pgq._filter_regex_nodes(jsonb[], boolean) is
     'How many nodes the regular expressions of a list count as.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/20_filter/28_filter_regexes.sql
 
--- Text tests of one field as one tree that is true if any of them is: PostgreSQL caches 32 compiled
--- regular expressions, so a list of patterns must not become as many. nodes: what they count as.
---
--- A regular expression with many suffixes costs more the longer the text is. If reading the text
--- backwards counts less, a binary search finds the suffix: pgq._test_suffixes.
-create or replace function pgq._filter_patterns(tests jsonb[], out tree jsonb, out nodes int)
+-- The tests of a list that need a regular expression: those that ignore case, or the others.
+-- Returns their length, the plain text that they begin with, at how many places they search, and
+-- how many of their characters are classes.
+create or replace function pgq._filter_regexes(
+    tests jsonb[], ignoring boolean, out length int, out head text, out steps int, out ones int)
+returns setof record
 language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    v_leaf jsonb := tests[1] - 'value';
-    v_suffixes jsonb;
-    v_other jsonb[];
-    v_longest int;
-    v_nodes int;
-    v_backwards int;
 begin
-    nodes := 0;
-    tree := 'false';
-    if tests = '{}' then
-        return;
-    end if;
-    -- Measured: a network costs 1.2 us, of IPv6 3.5 us.
-    select (sum(case
-            when t.test ->> 'op' <> 'cidr' then 11
-            when t.test ->> 'value' ~ ':' then 11011
-            else 3761 end) / 500)::int,
-        jsonb_agg(s.suffix) filter (where s.suffix is not null), max(length(s.suffix)),
-        array_agg(t.test) filter (where s.suffix is null)
-    into nodes, v_suffixes, v_longest, v_other
-    from unnest(tests) as t (test),
-        pgq._filter_suffix(t.test ->> 'op', t.test ->> 'value') as s (suffix);
-    v_nodes := pgq._filter_regex_nodes(tests, false);
-    -- Measured: 7 us, and 5 us for each 1,000 characters that are read backwards.
-    v_backwards := 50 + v_longest / 40
-        + pgq._filter_regex_nodes(coalesce(v_other, '{}'), false);
-    if v_backwards < v_nodes then
-        v_nodes := v_backwards;
-        tree := v_leaf || jsonb_build_object('op', 'suffixes', 'value', v_suffixes);
-    else
-        v_other := tests;
-    end if;
-    nodes := nodes + v_nodes + pgq._filter_regex_nodes(tests, true);
-    if v_other is not null then
-        tree := pgq._filter_combine('or', array[tree, case cardinality(v_other)
-            when 1 then v_other[1]
-            else v_leaf || jsonb_build_object('op', 'patterns', 'value',
-                (select jsonb_agg(jsonb_build_array(t.test -> 'op', t.test -> 'value'))
-                from unnest(v_other) as t (test))) end]);
-    end if;
+    return query
+        select case
+                when t.op in ('regex', 'iregex') then pgq._filter_copies(t.value)::int
+                when t.op = 'cidr' then 0  -- counted by itself
+                else length(t.value) end,
+            pgq._filter_head(t.op, t.value),
+            case
+                when t.op in ('suffix', 'substr') then 1
+                when t.op in ('regex', 'iregex') and pgq._filter_is_anchored(t.value) then 0
+                when t.op in ('regex', 'iregex') then 1 + regexp_count(t.value, '[?*+{|]')
+                when t.op = 'wildcard' then length(regexp_replace(
+                    t.value, E'\\\\.|[^*]|\\*+$', '', 'g'))
+                when t.op in ('like', 'ilike') then length(regexp_replace(
+                    t.value, E'\\\\.|[^%]|%+$', '', 'g'))
+                when t.op = 'topic' then regexp_count(t.value, '#[^#]')
+                else 0 end,
+            case
+                when t.op in ('like', 'ilike') then length(regexp_replace(
+                    t.value, E'\\\\.|[^_]', '', 'g'))
+                when t.op in ('regex', 'iregex') then pgq._filter_wide(t.value)
+                else 0 end
+        from (select u.test ->> 'op', u.test ->> 'value' from unnest(tests) as u (test))
+            as t (op, value)
+        where (t.op in ('ieq', 'ilike', 'iregex')) = ignoring
+            and pgq._filter_is_regex(t.op, t.value);
 end
 $$;
-comment on function pgq._filter_patterns(jsonb[]) is
-    'Joins text tests of one field by or, and counts them.';
+comment on function pgq._filter_regexes(jsonb[], boolean) is
+    'The tests of a list that need a regular expression.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/29_filter_numeric.sql
@@ -4288,6 +4309,26 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/57_filter_reads.sql
 
+-- The scope of a tree. If the tree has lists of suffixes, three lines for each place of a text that
+-- is compared with one follow: the name of the list, its longest suffix, and a jsonpath.
+create or replace function pgq._filter_reads(tree jsonb) returns text
+language plpgsql immutable strict parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_scope constant text := pgq._filter_scope(tree);
+begin
+    return concat_ws(E'\n', v_scope, (
+        select string_agg(concat_ws(E'\n', t.list, t.longest, t.path), E'\n')
+        from (select distinct u.* from pgq._filter_texts(tree, v_scope) as u) as t));
+end
+$$;
+comment on function pgq._filter_reads(jsonb) is
+    'The scope of a tree, and where the texts are that it compares with lists of suffixes.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/20_filter/57_filter_texts.sql
+
 -- Where the texts are that a tree compares with lists of suffixes: the name of the list, the length
 -- of its longest suffix, and a jsonpath. base is the jsonpath of the element that an item stands
 -- for.
@@ -4335,23 +4376,6 @@ end
 $$;
 comment on function pgq._filter_texts(jsonb, text, text) is
     'Where the texts are that a tree compares with lists of suffixes.';
-
--- The scope of a tree. If the tree has lists of suffixes, three lines for each place of a text that
--- is compared with one follow: the name of the list, its longest suffix, and a jsonpath.
-create or replace function pgq._filter_reads(tree jsonb) returns text
-language plpgsql immutable strict parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_scope constant text := pgq._filter_scope(tree);
-begin
-    return concat_ws(E'\n', v_scope, (
-        select string_agg(concat_ws(E'\n', t.list, t.longest, t.path), E'\n')
-        from (select distinct u.* from pgq._filter_texts(tree, v_scope) as u) as t));
-end
-$$;
-comment on function pgq._filter_reads(jsonb) is
-    'The scope of a tree, and where the texts are that it compares with lists of suffixes.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/20_filter/58_filter_any.sql
@@ -4617,7 +4641,7 @@ comment on function pgq._message_document(jsonb, jsonb, text, int, text, text, t
     'A message as one JSON document: headers, payload and msg.';
 $pgq_script$;
     execute $pgq_script$
--- sql/20_filter/62_test_filter.sql
+-- sql/20_filter/61_test_suffixes.sql
 
 -- Whether a message passes a compiled filter that has lists of suffixes. The texts that end with
 -- one of them are found first: a search needs them reversed, and a jsonpath cannot do that.
@@ -4660,6 +4684,9 @@ $$;
 comment on function pgq._test_suffixes(jsonpath, text, jsonb, jsonb, text, int, text, text, text,
     text, text, int, timestamptz, timestamptz, bigint, timestamptz) is
     'Whether a message passes a compiled filter that has lists of suffixes.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/20_filter/62_test_filter.sql
 
 -- Whether a message passes a compiled filter. The planner inlines the expression; the document is
 -- built, and the payload read, only for a filter that needs them. No path: everything passes.
@@ -5161,6 +5188,86 @@ comment on function pgq._row_token(timestamptz, timestamptz) is
     'A new token, for a lease of one row that lasts until the given time.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/21_id/limit.sql
+
+-- All tuned numbers. The planner folds a call into a constant. Tests replace this function to reach
+-- a limit with few messages.
+create or replace function pgq._limit(name text) returns int
+language sql immutable parallel safe
+return case name
+    -- New rows that a claim looks up by transaction; if there are more, it begins at the first row.
+    when 'late_rows' then 1000
+    -- How often a second a session does upkeep and stores its low watermark, and after how many
+    -- seconds it scans a queue from its first row again.
+    when 'ticks' then 40
+    when 'watermark_seconds' then 60
+    -- A set of ids is read as one range of the log, if the range is at most so many times as large.
+    when 'range_factor' then 4
+    -- Rows from the head on among which fast paths look for it.
+    when 'window_rows' then 64
+    -- After how many seconds upkeep reads all leases and scheduled rows of a queue again.
+    when 'full_seconds' then 5
+    -- Rows that one upkeep within a claim handles of each kind, and messages in them.
+    when 'upkeep_rows' then 100
+    when 'upkeep_messages' then 2000
+    -- The same for one step of maintain().
+    when 'maintain_rows' then 1000
+    when 'maintain_messages' then 100000
+    -- Ranges of ids that one step of maintain() copies into the current era, whatever the time.
+    when 'copy_ranges' then 1000
+    -- Rows that a claim reads in order while expired rows are left, before it skips them.
+    when 'expired_rows' then 100
+    -- Messages that one step of maintain() sorts into lanes.
+    when 'sort_messages' then 50000
+    -- Messages of a claim by filter that fit into one lease row, whatever gaps their ids have.
+    when 'one_lease_row' then 500
+    -- A claim that has tested so many messages, or skipped so many rows that are known not to
+    -- match, stores the scan cursor of its filter.
+    when 'cursor_tests' then 500
+    when 'cursor_rows' then 32
+    -- Messages that filters test without a match before a queue with lane_keys {auto} adds a key.
+    when 'auto_tests' then 1000
+    -- Filters and lanes that are kept of a queue.
+    when 'filters' then 10000
+    when 'lanes' then 1000
+    -- Batches of a stream whose lineage is kept.
+    when 'lineage' then 1000
+    -- The most messages, and pages of each slot of the audit log, that one count reads; and the
+    -- most since the last count for which a reader of statistics counts them itself.
+    when 'count_messages' then 2000000
+    when 'count_pages' then 50000
+    when 'live_messages' then 10000
+    when 'live_pages' then 1000
+    -- Hours for which traffic is kept.
+    when 'traffic_hours' then 12
+    -- Rows that cancel, purge, move and reschedule handle in one statement.
+    when 'operate_rows' then 1000
+    -- The fewest filtered subscriptions of a topic that are found by their anchors; the fewest
+    -- filters for which a field is looked up by value; the most fields and patterns looked up.
+    when 'standing_filters' then 128
+    when 'field_filters' then 8
+    when 'fields' then 64
+    when 'field_patterns' then 16
+    -- Filters whose anchors one step of maintain() rebuilds.
+    when 'gc_anchors' then 200
+    -- A set of suspects is redelivered in rows of its size divided by this.
+    when 'suspect_split' then 10
+    -- Years that a retention may last, and any other interval of a policy.
+    when 'retention_years' then 100
+    when 'policy_years' then 10
+    -- Lanes that one claim takes from, where lanes take turns.
+    when 'turns' then 2
+    -- Schedules that one claim runs, and missed runs of each of them that it publishes.
+    when 'schedules' then 10
+    when 'schedule_runs' then 100
+    -- Schedules that a consumer reads before it sleeps.
+    when 'schedules_ahead' then 100
+    -- Delay after which missed => 'skip' skips a run: maintain() is called about once a minute.
+    when 'schedule_late_seconds' then 120
+end;
+comment on function pgq._limit(text) is 'Numbers that were chosen by measurement.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/21_id/lose_lease.sql
 
 -- Raises QU003: the same error for a lease that has ended and for one that the caller may not see.
@@ -5325,10 +5432,12 @@ language sql immutable parallel safe
 begin atomic
     select lower(s.ids), upper(s.ids),
            case when upper(_spans.ids) - lower(_spans.ids)
-                     between _spans.size + 1 and 4::bigint * _spans.size
+                     between _spans.size + 1
+                         and pgq._limit('range_factor')::bigint * _spans.size
            then _spans.ids end
     from unnest(
-        case when upper(_spans.ids) - lower(_spans.ids) <= 4::bigint * _spans.size
+        case when upper(_spans.ids) - lower(_spans.ids)
+                  <= pgq._limit('range_factor')::bigint * _spans.size
         then int8multirange(range_merge(_spans.ids)) else _spans.ids end) s (ids)
     offset 0;
 end;
@@ -5622,84 +5731,6 @@ end
 $$;
 comment on function pgq._flush() is
     'Makes the commit of this transaction wait for the disk, even if synchronous_commit is off.';
-$pgq_script$;
-    execute $pgq_script$
--- sql/24_lock/limit.sql
-
--- All tuned numbers. The planner folds a call into a constant. Tests replace this function to reach
--- a limit with few messages.
-create or replace function pgq._limit(name text) returns int
-language sql immutable parallel safe
-return case name
-    -- New rows that a claim looks up by transaction; if there are more, it begins at the first row.
-    when 'late_rows' then 1000
-    -- How often a second a session does upkeep and stores its low watermark, and after how many
-    -- seconds it scans a queue from its first row again.
-    when 'ticks' then 40
-    when 'watermark_seconds' then 60
-    -- Rows from the head on among which fast paths look for it.
-    when 'window_rows' then 64
-    -- After how many seconds upkeep reads all leases and scheduled rows of a queue again.
-    when 'full_seconds' then 5
-    -- Rows that one upkeep within a claim handles of each kind, and messages in them.
-    when 'upkeep_rows' then 100
-    when 'upkeep_messages' then 2000
-    -- The same for one step of maintain().
-    when 'maintain_rows' then 1000
-    when 'maintain_messages' then 100000
-    -- Ranges of ids that one step of maintain() copies into the current era, whatever the time.
-    when 'copy_ranges' then 1000
-    -- Rows that a claim reads in order while expired rows are left, before it skips them.
-    when 'expired_rows' then 100
-    -- Messages that one step of maintain() sorts into lanes.
-    when 'sort_messages' then 50000
-    -- Messages of a claim by filter that fit into one lease row, whatever gaps their ids have.
-    when 'one_lease_row' then 500
-    -- A claim that has tested so many messages, or skipped so many rows that are known not to
-    -- match, stores the scan cursor of its filter.
-    when 'cursor_tests' then 500
-    when 'cursor_rows' then 32
-    -- Messages that filters test without a match before a queue with lane_keys {auto} adds a key.
-    when 'auto_tests' then 1000
-    -- Filters and lanes that are kept of a queue.
-    when 'filters' then 10000
-    when 'lanes' then 1000
-    -- Batches of a stream whose lineage is kept.
-    when 'lineage' then 1000
-    -- The most messages, and pages of each slot of the audit log, that one count reads; and the
-    -- most since the last count for which a reader of statistics counts them itself.
-    when 'count_messages' then 2000000
-    when 'count_pages' then 50000
-    when 'live_messages' then 10000
-    when 'live_pages' then 1000
-    -- Hours for which traffic is kept.
-    when 'traffic_hours' then 12
-    -- Rows that cancel, purge, move and reschedule handle in one statement.
-    when 'operate_rows' then 1000
-    -- The fewest filtered subscriptions of a topic that are found by their anchors; the fewest
-    -- filters for which a field is looked up by value; the most fields and patterns looked up.
-    when 'standing_filters' then 128
-    when 'field_filters' then 8
-    when 'fields' then 64
-    when 'field_patterns' then 16
-    -- Filters whose anchors one step of maintain() rebuilds.
-    when 'gc_anchors' then 200
-    -- A set of suspects is redelivered in rows of its size divided by this.
-    when 'suspect_split' then 10
-    -- Years that a retention may last, and any other interval of a policy.
-    when 'retention_years' then 100
-    when 'policy_years' then 10
-    -- Lanes that one claim takes from, where lanes take turns.
-    when 'turns' then 2
-    -- Schedules that one claim runs, and missed runs of each of them that it publishes.
-    when 'schedules' then 10
-    when 'schedule_runs' then 100
-    -- Schedules that a consumer reads before it sleeps.
-    when 'schedules_ahead' then 100
-    -- Delay after which missed => 'skip' skips a run: maintain() is called about once a minute.
-    when 'schedule_late_seconds' then 120
-end;
-comment on function pgq._limit(text) is 'Numbers that were chosen by measurement.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/24_lock/lock.sql
@@ -6046,6 +6077,9 @@ return coalesce(nullif(
     (jsonb_hash_extended(coalesce(nullif(value, '[]'), 'null'), 0) & 1073741823)::int,
     (jsonb_hash_extended('{}', 0) & 1073741823)::int) + 1, 0);
 comment on function pgq._lane_hash(jsonb) is 'The hash of a value of a hashed lane key.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/25_filter_cache/lane_hashes.sql
 
 -- The hashes that a match of a filter can have; null: any, or no lane key is hashed.
 create or replace function pgq._lane_hashes(tree jsonb, lane_keys text[]) returns int[]
@@ -7212,42 +7246,6 @@ end
 $$;
 comment on function pgq._deliver(pgq.queue, bigint[], timestamptz) is
     'Delivers messages to a queue for the first time.';
-
--- Puts messages of ordering groups into a queue.
-create or replace function pgq._join_queue(queue pgq.queue, ids bigint[], now timestamptz)
-returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform pgq._admit_heads(
-        queue, pgq._join_groups(queue.queue_id, ids, null), null, now);
-end
-$$;
-comment on function pgq._join_queue(pgq.queue, bigint[], timestamptz) is
-    'Puts messages of ordering groups into a queue.';
-
--- The same for several queues; queues and ids are parallel arrays. In the order of queue ids, so
--- that two batches cannot deadlock.
-create or replace function pgq._join_queues(queues int[], ids bigint[], now timestamptz)
-returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_queue pgq.queue;
-begin
-    for v_queue in
-        select q.* from pgq.queue q where q.queue_id = any (queues) order by q.queue_id
-    loop
-        perform pgq._join_queue(v_queue, array(
-            select g.id from unnest(queues, _join_queues.ids) g (queue_id, id)
-            where g.queue_id = v_queue.queue_id), now);
-    end loop;
-end
-$$;
-comment on function pgq._join_queues(int[], bigint[], timestamptz) is
-    'Puts messages of ordering groups into several queues.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/join_groups.sql
@@ -7288,6 +7286,48 @@ end
 $$;
 comment on function pgq._join_groups(int, bigint[], jsonb, timestamptz) is
     'Puts messages into their ordering groups and returns those that are heads.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/29_group/join_queue.sql
+
+-- Puts messages of ordering groups into a queue.
+create or replace function pgq._join_queue(queue pgq.queue, ids bigint[], now timestamptz)
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pgq._admit_heads(
+        queue, pgq._join_groups(queue.queue_id, ids, null), null, now);
+end
+$$;
+comment on function pgq._join_queue(pgq.queue, bigint[], timestamptz) is
+    'Puts messages of ordering groups into a queue.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/29_group/join_queues.sql
+
+-- The same for several queues; queues and ids are parallel arrays. In the order of queue ids, so
+-- that two batches cannot deadlock.
+create or replace function pgq._join_queues(queues int[], ids bigint[], now timestamptz)
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue pgq.queue;
+begin
+    for v_queue in
+        select q.* from pgq.queue q where q.queue_id = any (queues) order by q.queue_id
+    loop
+        perform pgq._join_queue(v_queue, array(
+            select g.id from unnest(queues, _join_queues.ids) g (queue_id, id)
+            where g.queue_id = v_queue.queue_id), now);
+    end loop;
+end
+$$;
+comment on function pgq._join_queues(int[], bigint[], timestamptz) is
+    'Puts messages of ordering groups into several queues.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/29_group/rejoin_groups.sql
@@ -8244,7 +8284,7 @@ comment on function pgq.pause(text, pgq.caller) is
     'Returns false if the queue was paused already.';
 $pgq_script$;
     execute $pgq_script$
--- sql/30_queue/policy_change.sql
+-- sql/30_queue/policy.sql
 
 -- The policy of a queue: the options of create_queue that are not null.
 create or replace function pgq._policy(queue pgq.queue, limits pgq.queue_limit) returns jsonb
@@ -8263,6 +8303,9 @@ end
 $$;
 comment on function pgq._policy(pgq.queue, pgq.queue_limit) is
     'The options of a queue that are not null.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/30_queue/policy_change.sql
 
 -- The options in which two policies of a queue differ, with their values; null: in none.
 create or replace function pgq._policy_change(
@@ -8821,92 +8864,6 @@ comment on function pgq._copy_late(bigint[]) is
     'Moves messages that were inserted into a closed era into the current one.';
 $pgq_script$;
     execute $pgq_script$
--- sql/40_publish/dedup.sql
-
--- The queues for which this message is the first of its topic with the key, each within its own
--- window. Queues that replace or postpone are left out: see _settle_keys. With a window of zero
--- every message is the first.
-create or replace function pgq._take_key(topic text, dedup_key text, message_id bigint)
-returns int[]
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_route pgq.route := pgq._route_of(topic);
-    v_now timestamptz := pgq.now();
-    v_queues int[];
-begin
-    with taken as (
-        -- Waits for another transaction that publishes the key, until it is known which is first.
-        insert into pgq.dedup as d (queue_id, topic, dedup_key, message_id, until)
-        select u.queue_id, _take_key.topic, _take_key.dedup_key, _take_key.message_id,
-               v_now + u.span
-        from pgq._receivers(v_route) u
-        order by u.queue_id
-        on conflict on constraint dedup_pkey do update
-        set message_id = excluded.message_id, until = excluded.until
-        where d.until <= v_now or d.message_id = excluded.message_id
-        returning d.queue_id
-    )
-    select coalesce(array_agg(t.queue_id), '{}') into v_queues from taken t;
-    return v_queues;
-end
-$$;
-comment on function pgq._take_key(text, text, bigint) is
-    'The queues for which the message is the first of its topic with this dedup key.';
-
--- The given messages of the log that a queue does not get, because it has had their dedup key, and
--- the queue; a queue_id of null: no queue gets the message.
-create or replace function pgq._duplicates(ids bigint[])
-returns table (message_id bigint, queue_id int)
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_message record;
-    v_route pgq.route;
-    v_queues int[];
-begin
-    -- All transactions take keys in the same order, so that two batches cannot deadlock.
-    for v_message in
-        select m.id, m.topic, m.dedup_key from unnest(_duplicates.ids) i
-        join pgq.message m on m.id = i order by m.topic, m.dedup_key, m.id
-    loop
-        v_queues := pgq._take_key(v_message.topic, v_message.dedup_key, v_message.id);
-        v_route := pgq._route_of(v_message.topic);
-        if v_queues = '{}' and not v_route.replacing then
-            return query select v_message.id, null::int;
-        else
-            return query
-                select v_message.id, u.queue_id from pgq._receivers(v_route) u
-                where u.queue_id <> all (v_queues);
-        end if;
-    end loop;
-end
-$$;
-comment on function pgq._duplicates(bigint[]) is
-    'Messages that a queue does not get, because it has had their dedup key.';
-
--- The ids without those that the queue has had; had and queues are parallel arrays.
-create or replace function pgq._without(
-    ids bigint[], had bigint[], queues int[], queue_id int
-) returns bigint[]
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return array(
-        select unnest(ids)
-        except
-        select u.id from unnest(had, queues) u (id, queue_id)
-        where u.queue_id = _without.queue_id
-        order by 1);
-end
-$$;
-comment on function pgq._without(bigint[], bigint[], int[], int) is
-    'The ids without those that the queue has had.';
-$pgq_script$;
-    execute $pgq_script$
 -- sql/40_publish/deliver_direct.sql
 
 -- Delivers messages that need nothing special to a queue with lanes. Takes them from its arguments:
@@ -9013,6 +8970,41 @@ end
 $$;
 comment on function pgq.discard_staged(uuid[]) is
     'Deletes the messages that were staged under these tokens. Returns how many.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/40_publish/duplicates.sql
+
+-- The given messages of the log that a queue does not get, because it has had their dedup key, and
+-- the queue; a queue_id of null: no queue gets the message.
+create or replace function pgq._duplicates(ids bigint[])
+returns table (message_id bigint, queue_id int)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_message record;
+    v_route pgq.route;
+    v_queues int[];
+begin
+    -- All transactions take keys in the same order, so that two batches cannot deadlock.
+    for v_message in
+        select m.id, m.topic, m.dedup_key from unnest(_duplicates.ids) i
+        join pgq.message m on m.id = i order by m.topic, m.dedup_key, m.id
+    loop
+        v_queues := pgq._take_key(v_message.topic, v_message.dedup_key, v_message.id);
+        v_route := pgq._route_of(v_message.topic);
+        if v_queues = '{}' and not v_route.replacing then
+            return query select v_message.id, null::int;
+        else
+            return query
+                select v_message.id, u.queue_id from pgq._receivers(v_route) u
+                where u.queue_id <> all (v_queues);
+        end if;
+    end loop;
+end
+$$;
+comment on function pgq._duplicates(bigint[]) is
+    'Messages that a queue does not get, because it has had their dedup key.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/empty_staged.sql
@@ -9396,6 +9388,44 @@ end
 $$;
 comment on function pgq._places(pgq._field[], text[], pgq.message) is
     'The keys of anchors whose filters a message may match.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/40_publish/postpone.sql
+
+-- Puts a message back that was taken out of its queue, until the time of other messages with its
+-- dedup key, but never earlier than it was due. Returns when it is due.
+create or replace function pgq._postpone(
+    queue pgq.queue, old pgq._withdrawn, by int8multirange, due timestamptz, now timestamptz
+) returns timestamptz
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_due timestamptz := greatest(due, old.due_at);
+    v_group text;
+begin
+    perform pgq._record(queue.queue_id, 'postpone', 0, old.ids + by,
+                        format('message %s until %s', lower(old.ids), v_due));
+    -- In a group backlog, messages wait for their turn and their time. Heads have left the backlog.
+    select h.group_key into v_group
+    from pgq.message m join pgq.group_head h
+        on h.queue_id = queue.queue_id and h.group_key = m.group_key
+    where old.grouped and m.id = lower(old.ids) and h.message_id <> m.id;
+    if v_group is not null then
+        insert into pgq.group_line (queue_id, group_key, message_id, failures, due_at)
+        values (queue.queue_id, v_group, lower(old.ids), old.failures, v_due);
+    elsif v_due > now then
+        insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
+        values (queue.queue_id, v_due, old.attempt, old.size, old.grouped, old.failures, old.ids);
+    else
+        perform pgq._enqueue(queue, old.ids, 0, old.failures, old.grouped, back => false);
+    end if;
+    return v_due;
+end
+$$;
+comment on function pgq._postpone(
+    pgq.queue, pgq._withdrawn, int8multirange, timestamptz, timestamptz) is
+    'Puts a message back until the time of other messages with its dedup key.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/publish.sql
@@ -10051,41 +10081,6 @@ end
 $$;
 comment on function pgq._replace(pgq.queue, pgq._withdrawn, bigint, timestamptz) is
     'Ends a message that another replaces.';
-
--- Puts a message back that was taken out of its queue, until the time of other messages with its
--- dedup key, but never earlier than it was due. Returns when it is due.
-create or replace function pgq._postpone(
-    queue pgq.queue, old pgq._withdrawn, by int8multirange, due timestamptz, now timestamptz
-) returns timestamptz
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_due timestamptz := greatest(due, old.due_at);
-    v_group text;
-begin
-    perform pgq._record(queue.queue_id, 'postpone', 0, old.ids + by,
-                        format('message %s until %s', lower(old.ids), v_due));
-    -- In a group backlog, messages wait for their turn and their time. Heads have left the backlog.
-    select h.group_key into v_group
-    from pgq.message m join pgq.group_head h
-        on h.queue_id = queue.queue_id and h.group_key = m.group_key
-    where old.grouped and m.id = lower(old.ids) and h.message_id <> m.id;
-    if v_group is not null then
-        insert into pgq.group_line (queue_id, group_key, message_id, failures, due_at)
-        values (queue.queue_id, v_group, lower(old.ids), old.failures, v_due);
-    elsif v_due > now then
-        insert into pgq.scheduled (queue_id, due_at, attempt, size, grouped, failures, ids)
-        values (queue.queue_id, v_due, old.attempt, old.size, old.grouped, old.failures, old.ids);
-    else
-        perform pgq._enqueue(queue, old.ids, 0, old.failures, old.grouped, back => false);
-    end if;
-    return v_due;
-end
-$$;
-comment on function pgq._postpone(
-    pgq.queue, pgq._withdrawn, int8multirange, timestamptz, timestamptz) is
-    'Puts a message back until the time of other messages with its dedup key.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/reply.sql
@@ -10508,6 +10503,41 @@ comment on function pgq._suggest(bigint, timestamptz) is
     'Delivers a message to the queues that its header "route" names and that accept suggestions.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/40_publish/take_key.sql
+
+-- The queues for which this message is the first of its topic with the key, each within its own
+-- window. Queues that replace or postpone are left out: see _settle_keys. With a window of zero
+-- every message is the first.
+create or replace function pgq._take_key(topic text, dedup_key text, message_id bigint)
+returns int[]
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_route pgq.route := pgq._route_of(topic);
+    v_now timestamptz := pgq.now();
+    v_queues int[];
+begin
+    with taken as (
+        -- Waits for another transaction that publishes the key, until it is known which is first.
+        insert into pgq.dedup as d (queue_id, topic, dedup_key, message_id, until)
+        select u.queue_id, _take_key.topic, _take_key.dedup_key, _take_key.message_id,
+               v_now + u.span
+        from pgq._receivers(v_route) u
+        order by u.queue_id
+        on conflict on constraint dedup_pkey do update
+        set message_id = excluded.message_id, until = excluded.until
+        where d.until <= v_now or d.message_id = excluded.message_id
+        returning d.queue_id
+    )
+    select coalesce(array_agg(t.queue_id), '{}') into v_queues from taken t;
+    return v_queues;
+end
+$$;
+comment on function pgq._take_key(text, text, bigint) is
+    'The queues for which the message is the first of its topic with this dedup key.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/40_publish/take_staged.sql
 
 -- Takes out the rows that were staged under these tokens, for a table of the caller.
@@ -10600,6 +10630,28 @@ end
 $$;
 comment on function pgq._take_waiting(int, bigint, timestamptz) is
     'Takes a message that was never delivered out of a queue.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/40_publish/without.sql
+
+-- The ids without those that the queue has had; had and queues are parallel arrays.
+create or replace function pgq._without(
+    ids bigint[], had bigint[], queues int[], queue_id int
+) returns bigint[]
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array(
+        select unnest(ids)
+        except
+        select u.id from unnest(had, queues) u (id, queue_id)
+        where u.queue_id = _without.queue_id
+        order by 1);
+end
+$$;
+comment on function pgq._without(bigint[], bigint[], int[], int) is
+    'The ids without those that the queue has had.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/40_publish/writer_epoch.sql
@@ -11999,6 +12051,9 @@ $$;
 comment on function pgq._upkeep(pgq.queue, bigint, timestamptz, timestamptz, int, int) is
     'Takes back expired leases, makes due messages ready and ends expired messages, a limited '
     'number per call.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/46_upkeep/upkeep_tick.sql
 
 -- Upkeep by a claim: at most once in a tick, and recorded in the low watermark, which is returned
 -- and has to be stored. Leases that begin from now on have tokens from now on, and rows scheduled
@@ -12061,6 +12116,29 @@ comment on function pgq._upkeep_tick(pgq.queue, pgq._low, timestamptz) is
     'Runs upkeep in a claim, at most once per tick.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/48_era/begin_era.sql
+
+create or replace function pgq._begin_era(number bigint, now timestamptz) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    -- A publisher takes the id of a message before it reads the number of the era. So messages
+    -- whose ids are taken from now on are in this era or a later one.
+    insert into pgq.era as e (slot, number, started_at, first_id)
+    values (_begin_era.number % 3, _begin_era.number, _begin_era.now,
+            coalesce(pg_sequence_last_value('pgq.message_id'), 0) + 1)
+    on conflict on constraint era_pkey do update
+    set number = excluded.number, started_at = excluded.started_at,
+        first_id = excluded.first_id, closed_xid = null,
+        copied_xid = null, emptied_at = null, messages = null, checksum = null,
+        archived_at = null;
+end
+$$;
+comment on function pgq._begin_era(bigint, timestamptz) is
+    'Stores the beginning of the current era.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/48_era/copy_forward.sql
 
 -- Copies unfinished messages of a slot forward into the current era; returns whether the slot had
@@ -12105,7 +12183,7 @@ comment on function pgq._copy_forward(int, timestamptz) is
     'Copies unfinished messages of a slot forward into the current era.';
 $pgq_script$;
     execute $pgq_script$
--- sql/48_era/ended.sql
+-- sql/48_era/is_past.sql
 
 -- Whether all transactions of this database with an id before that one have ended. Reads the list
 -- of backends, because a snapshot also contains the transactions of other databases.
@@ -12125,6 +12203,9 @@ end
 $$;
 comment on function pgq._is_past(xid8) is
     'Whether all transactions of this database before that one have ended.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/48_era/is_seen.sql
 
 -- Whether every snapshot of this database, also those to come, sees what that transaction did.
 create or replace function pgq._is_seen(xid xid8) returns boolean
@@ -12236,26 +12317,9 @@ begin
 end
 $$;
 comment on function pgq._rotate(timestamptz, timestamptz) is 'Rotates the log by one step.';
-
-create or replace function pgq._begin_era(number bigint, now timestamptz) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    -- A publisher takes the id of a message before it reads the number of the era. So messages
-    -- whose ids are taken from now on are in this era or a later one.
-    insert into pgq.era as e (slot, number, started_at, first_id)
-    values (_begin_era.number % 3, _begin_era.number, _begin_era.now,
-            coalesce(pg_sequence_last_value('pgq.message_id'), 0) + 1)
-    on conflict on constraint era_pkey do update
-    set number = excluded.number, started_at = excluded.started_at,
-        first_id = excluded.first_id, closed_xid = null,
-        copied_xid = null, emptied_at = null, messages = null, checksum = null,
-        archived_at = null;
-end
-$$;
-comment on function pgq._begin_era(bigint, timestamptz) is
-    'Stores the beginning of the current era.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/48_era/truncate_slot.sql
 
 -- Truncates a slot of the log; false if it is in use. Waits for the lock for 40 ms: on a busy
 -- server another session always holds it for a moment, and all later ones wait as long. If that is
@@ -12864,6 +12928,27 @@ comment on function pgq.release(bigint, bigint[], interval, pgq.caller) is
     'other messages. Returns how many. QU003 if the lease does not hold them.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/50_claim/any_matches.sql
+
+-- Whether a set holds a message that matches a filter. Claims without a filter do not pay for the
+-- test: a function that is not called costs less than a subquery that is not run.
+create or replace function pgq._any_matches(
+    filter pgq.filter, ids int8multirange, attempt int, now timestamptz
+) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (
+        select from unnest(ids) u (ids)
+        join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
+        where pgq._matches(filter.path, filter.scope, m, attempt, now));
+end
+$$;
+comment on function pgq._any_matches(pgq.filter, int8multirange, int, timestamptz) is
+    'Whether a set holds a message that matches a filter.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/50_claim/await_rows.sql
 
 -- Waits a moment for claims that are taking from these ready rows; true if they have ended. Keeps
@@ -12994,28 +13079,6 @@ end
 $$;
 comment on function pgq._budget(int, pgq.queue_limit, int, bigint, timestamptz) is
     'What the limits of a queue allow a claim to take.';
-
--- How many permits and tokens a shard had left when the permits in use were counted; null: it is
--- not limited by them.
-create or replace function pgq._shard_room(
-    queue_id int, limits pgq.queue_limit, shards int, shard int, used int8multirange,
-    now timestamptz
-) returns int[]
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return array[
-        case when limits.max_leased is not null then
-            pgq._set_size(pgq._shard_permits(limits, shards, shard) - used) end,
-        case when limits.step is not null then pgq._tokens(
-            pgq._full_at(queue_id, pgq._shard_lane(shard)), limits.step * shards,
-            pgq._shard_burst(pgq._burst(limits.rate, limits.burst), shards, shard), now) end];
-end
-$$;
-comment on function pgq._shard_room(
-    int, pgq.queue_limit, int, int, int8multirange, timestamptz) is
-    'How many permits and tokens a shard had left.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/check_claim.sql
@@ -13051,20 +13114,6 @@ end
 $$;
 comment on function pgq._check_claim(name, text, int, interval, bigint) is
     'Checks the rights and the arguments of a claim.';
-
-create or replace function pgq._refuse_claim(topic text, owner boolean) returns void
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform pgq._queue(topic, owner);  -- raises QU001
-    raise exception 'queue "%" is an archive: it stores and does not deliver', topic
-        using errcode = 'feature_not_supported',
-              hint = 'Subscribe another queue to the topic, or read the log with pgq.read_log.';
-end
-$$;
-comment on function pgq._refuse_claim(text, boolean) is
-    'Raises an error for a queue that is missing or an archive.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/claim.sql
@@ -13168,7 +13217,7 @@ begin
         from pgq.lease l where l.lease_id = v_taken.lease_id and l.size = v_taken.size;
     end if;
     v_span := upper(v_lease.ids) - lower(v_lease.ids);
-    if v_span <= 4 * v_lease.size then  -- as in _spans
+    if v_span <= pgq._limit('range_factor')::bigint * v_lease.size then
         v_slot := case when lower(v_lease.ids) >= v_low.first_id
                             and v_low.era = pg_sequence_last_value('pgq.era_number')
                   then (v_low.era % 3)::int end;
@@ -13548,6 +13597,23 @@ comment on function pgq._find_matches(pgq._claim, pgq.filter, pgq._lanes, tid[])
     'The first messages that match a filter, and the ready rows that hold them.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/50_claim/full_at.sql
+
+-- When the token bucket of a queue or a lane is full.
+create or replace function pgq._full_at(queue_id int, lane bigint) returns timestamptz
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (
+        select f.full_at from pgq.flow f
+        where f.queue_id = _full_at.queue_id and f.lane = _full_at.lane
+        order by f.full_at desc limit 1);
+end
+$$;
+comment on function pgq._full_at(int, bigint) is 'When a token bucket is full.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/50_claim/hold.sql
 
 -- A named claim that does not read its messages: it returns the lease, which has no end unless one
@@ -13601,24 +13667,6 @@ comment on function pgq.hold(text, text, jsonb, int, interval, boolean, pgq.call
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/lane_heads.sql
-
--- Whether a set holds a message that matches a filter. Claims without a filter do not pay for the
--- test: a function that is not called costs less than a subquery that is not run.
-create or replace function pgq._any_matches(
-    filter pgq.filter, ids int8multirange, attempt int, now timestamptz
-) returns boolean
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return exists (
-        select from unnest(ids) u (ids)
-        join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
-        where pgq._matches(filter.path, filter.scope, m, attempt, now));
-end
-$$;
-comment on function pgq._any_matches(pgq.filter, int8multirange, int, timestamptz) is
-    'Whether a set holds a message that matches a filter.';
 
 -- The next lanes that have something to claim and are not known to be at their limits, in the order
 -- of their turns: from the one after the last turn, and around. Each with its first row, or with
@@ -13681,6 +13729,41 @@ $$;
 comment on function pgq._lane_heads(
     pgq.queue, pgq._claim, pgq.queue_limit, int[], bigint, int, pgq.filter, pgq._low) is
     'The next lanes that have messages to claim.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/50_claim/lane_matches.sql
+
+-- Locks rows of lanes that hold messages which match a filter, as many as each lane is to give.
+create or replace function pgq._lane_matches(claim pgq._claim, heads pgq._head[], filter pgq.filter)
+returns table (place tid, i bigint, ids int8multirange)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+        select h.place, h.i, h.ids
+        from (
+            select x.place, x.i, range_agg(int8range(x.id, x.id + 1)) as ids
+            from unnest(heads) with ordinality
+                c (lane_id, lane, place, size, suspect, full_at, quota, i)
+            cross join lateral (
+                select t.ctid as place, m.id, c.i from pgq.ready t
+                cross join lateral unnest(t.ids) u (ids)
+                join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
+                where t.lane_id = c.lane_id and t.suspect = c.suspect
+                  and t.unmatched_by is distinct from coalesce(filter.filter_id, 0)
+                  and (t.expires_at is null or t.expires_at > claim.claimed_at)
+                  and pgq._matches(filter.path, filter.scope, m, t.attempt + 1, claim.claimed_at)
+                order by t.rank limit c.quota
+            ) x
+            group by 1, 2
+        ) h
+        cross join lateral (
+            select from pgq.ready t where t.ctid = h.place for update skip locked) l;
+end
+$$;
+comment on function pgq._lane_matches(pgq._claim, pgq._head[], pgq.filter) is
+    'Locks rows of lanes that hold messages which match a filter.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/lane_quotas.sql
@@ -13753,38 +13836,6 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/lane_rows.sql
 
--- Locks rows of lanes that hold messages which match a filter, as many as each lane is to give.
-create or replace function pgq._lane_matches(claim pgq._claim, heads pgq._head[], filter pgq.filter)
-returns table (place tid, i bigint, ids int8multirange)
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return query
-        select h.place, h.i, h.ids
-        from (
-            select x.place, x.i, range_agg(int8range(x.id, x.id + 1)) as ids
-            from unnest(heads) with ordinality
-                c (lane_id, lane, place, size, suspect, full_at, quota, i)
-            cross join lateral (
-                select t.ctid as place, m.id, c.i from pgq.ready t
-                cross join lateral unnest(t.ids) u (ids)
-                join pgq.message m on m.id >= lower(u.ids) and m.id < upper(u.ids)
-                where t.lane_id = c.lane_id and t.suspect = c.suspect
-                  and t.unmatched_by is distinct from coalesce(filter.filter_id, 0)
-                  and (t.expires_at is null or t.expires_at > claim.claimed_at)
-                  and pgq._matches(filter.path, filter.scope, m, t.attempt + 1, claim.claimed_at)
-                order by t.rank limit c.quota
-            ) x
-            group by 1, 2
-        ) h
-        cross join lateral (
-            select from pgq.ready t where t.ctid = h.place for update skip locked) l;
-end
-$$;
-comment on function pgq._lane_matches(pgq._claim, pgq._head[], pgq.filter) is
-    'Locks rows of lanes that hold messages which match a filter.';
-
 -- Locks the first rows of some lanes that hold as many messages as each of them is to give, or
 -- that many that match a filter. Returns which of their ids to take, and how many of each lane. A
 -- row of suspects is taken alone.
@@ -13853,68 +13904,6 @@ end
 $$;
 comment on function pgq._lock_flow(int, bigint) is
     'Waits for the claim that has locked a lane or a shard.';
-
--- Inserts the row that claims of a lane lock, and so locks it. False if the row exists, or if
--- another claim is inserting it at this moment.
-create or replace function pgq._new_lane(queue_id int, lane bigint) returns boolean
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-set lock_timeout = '1ms'
-as $$
-begin
-    if exists (select from pgq.flow f
-               where f.queue_id = _new_lane.queue_id and f.lane = _new_lane.lane
-                 and f.full_at = 'epoch')
-    then
-        return false;
-    end if;
-    insert into pgq.flow (queue_id, lane, full_at)
-    values (_new_lane.queue_id, _new_lane.lane, 'epoch')
-    on conflict on constraint flow_pkey do nothing;
-    return found;
-exception
-    when lock_not_available then
-        return false;
-end
-$$;
-comment on function pgq._new_lane(int, bigint) is 'Inserts the row that claims of a lane lock.';
-
--- When the token bucket of a queue or a lane is full.
-create or replace function pgq._full_at(queue_id int, lane bigint) returns timestamptz
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return (
-        select f.full_at from pgq.flow f
-        where f.queue_id = _full_at.queue_id and f.lane = _full_at.lane
-        order by f.full_at desc limit 1);
-end
-$$;
-comment on function pgq._full_at(int, bigint) is 'When a token bucket is full.';
-
--- Takes tokens out of a bucket that is full at full_at. The new version of the row is at another
--- place of the index, where the next claim finds it first.
-create or replace function pgq._spend(
-    queue_id int, lane bigint, full_at timestamptz, step float8, tokens int, now timestamptz
-) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_full timestamptz := greatest(full_at, now) + make_interval(secs => tokens * step);
-begin
-    update pgq.flow f set full_at = v_full
-    where f.queue_id = _spend.queue_id and f.lane = _spend.lane and f.full_at = _spend.full_at
-      and f.full_at > 'epoch';
-    if not found then  -- the first tokens, or maintain() has removed a bucket that was full
-        insert into pgq.flow (queue_id, lane, full_at)
-        values (_spend.queue_id, _spend.lane, v_full);
-    end if;
-end
-$$;
-comment on function pgq._spend(int, bigint, timestamptz, float8, int, timestamptz) is
-    'Takes tokens out of a bucket.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/named_claim.sql
@@ -13949,6 +13938,34 @@ end
 $$;
 comment on function pgq._named_claim(pgq.queue, text, interval, boolean) is
     'The lease of an existing named claim.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/50_claim/new_lane.sql
+
+-- Inserts the row that claims of a lane lock, and so locks it. False if the row exists, or if
+-- another claim is inserting it at this moment.
+create or replace function pgq._new_lane(queue_id int, lane bigint) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '1ms'
+as $$
+begin
+    if exists (select from pgq.flow f
+               where f.queue_id = _new_lane.queue_id and f.lane = _new_lane.lane
+                 and f.full_at = 'epoch')
+    then
+        return false;
+    end if;
+    insert into pgq.flow (queue_id, lane, full_at)
+    values (_new_lane.queue_id, _new_lane.lane, 'epoch')
+    on conflict on constraint flow_pkey do nothing;
+    return found;
+exception
+    when lock_not_available then
+        return false;
+end
+$$;
+comment on function pgq._new_lane(int, bigint) is 'Inserts the row that claims of a lane lock.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/note_ruled_out.sql
@@ -14099,14 +14116,28 @@ comment on function pgq._peek_rows(int, pgq._lanes, bigint, int) is
     'The next ready rows that may hold a match.';
 $pgq_script$;
     execute $pgq_script$
--- sql/50_claim/scan_queue.sql
+-- sql/50_claim/refuse_claim.sql
 
--- The first n messages of a queue that match a filter, in order, by one flat statement that stops
--- at the n-th match: a message is tested in 0.2 us, and anything that works in chunks, or with an
--- aggregate per row, costs more than that. Locks nothing.
+create or replace function pgq._refuse_claim(topic text, owner boolean) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform pgq._queue(topic, owner);  -- raises QU001
+    raise exception 'queue "%" is an archive: it stores and does not deliver', topic
+        using errcode = 'feature_not_supported',
+              hint = 'Subscribe another queue to the topic, or read the log with pgq.read_log.';
+end
+$$;
+comment on function pgq._refuse_claim(text, boolean) is
+    'Raises an error for a queue that is missing or an archive.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/50_claim/scan_headers.sql
 
--- Most filters test headers only. This statement reads no other column, and so takes a tenth less
--- than _scan_messages.
+-- The first n messages of a queue whose headers match a filter, in order: see _scan_messages. Most
+-- filters test headers only. This statement reads no other column of a message, and so takes a
+-- tenth less.
 create or replace function pgq._scan_headers(
     claim pgq._claim, path jsonpath, equal jsonb, filter_id bigint, lanes pgq._lanes
 ) returns pgq._scan
@@ -14142,7 +14173,13 @@ end
 $$;
 comment on function pgq._scan_headers(pgq._claim, jsonpath, jsonb, bigint, pgq._lanes) is
     'The first messages of a queue whose headers match a filter.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/50_claim/scan_messages.sql
 
+-- The first n messages of a queue that match a filter, in order, by one flat statement that stops
+-- at the n-th match: a message is tested in 0.2 us, and anything that works in chunks, or with an
+-- aggregate per row, costs more than that. Locks nothing.
 create or replace function pgq._scan_messages(
     claim pgq._claim, path jsonpath, scope text, filter_id bigint, lanes pgq._lanes
 ) returns pgq._scan
@@ -14177,6 +14214,92 @@ end
 $$;
 comment on function pgq._scan_messages(pgq._claim, jsonpath, text, bigint, pgq._lanes) is
     'The first messages of a queue that match a filter.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/50_claim/shard_room.sql
+
+-- How many permits and tokens a shard had left when the permits in use were counted; null: it is
+-- not limited by them.
+create or replace function pgq._shard_room(
+    queue_id int, limits pgq.queue_limit, shards int, shard int, used int8multirange,
+    now timestamptz
+) returns int[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return array[
+        case when limits.max_leased is not null then
+            pgq._set_size(pgq._shard_permits(limits, shards, shard) - used) end,
+        case when limits.step is not null then pgq._tokens(
+            pgq._full_at(queue_id, pgq._shard_lane(shard)), limits.step * shards,
+            pgq._shard_burst(pgq._burst(limits.rate, limits.burst), shards, shard), now) end];
+end
+$$;
+comment on function pgq._shard_room(
+    int, pgq.queue_limit, int, int, int8multirange, timestamptz) is
+    'How many permits and tokens a shard had left.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/50_claim/spend.sql
+
+-- Takes tokens out of a bucket that is full at full_at. The new version of the row is at another
+-- place of the index, where the next claim finds it first.
+create or replace function pgq._spend(
+    queue_id int, lane bigint, full_at timestamptz, step float8, tokens int, now timestamptz
+) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_full timestamptz := greatest(full_at, now) + make_interval(secs => tokens * step);
+begin
+    update pgq.flow f set full_at = v_full
+    where f.queue_id = _spend.queue_id and f.lane = _spend.lane and f.full_at = _spend.full_at
+      and f.full_at > 'epoch';
+    if not found then  -- the first tokens, or maintain() has removed a bucket that was full
+        insert into pgq.flow (queue_id, lane, full_at)
+        values (_spend.queue_id, _spend.lane, v_full);
+    end if;
+end
+$$;
+comment on function pgq._spend(int, bigint, timestamptz, float8, int, timestamptz) is
+    'Takes tokens out of a bucket.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/50_claim/take_first.sql
+
+-- Takes up to n messages of a queue from its head: mostly a part of the row there.
+create or replace function pgq._take_first(queue pgq.queue, claim pgq._claim, low pgq._low)
+returns pgq._taken
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_head pgq._queue_head;
+    v_part pgq._fast_lease;
+begin
+    if low.tick is distinct from pgq._low_tick(claim.claimed_at) then
+        v_head := pgq._find_head(queue, low, claim.claimed_at, claim.n);
+        low := v_head.low;
+    end if;
+    if low.size > claim.n and claim.key is null then
+        v_part := pgq._take_part(
+            queue.queue_id, low.rank, low.high, low.seen, claim.n, claim.journal,
+            claim.claimed_at, claim.until, claim.flow, claim.permits);
+        if v_part.size > 0 then
+            return row(v_part.lease_id, v_part.size, null)::pgq._taken;
+        end if;
+        v_head := null;
+    end if;
+    if v_head is null then
+        v_head := pgq._find_head(queue, low, claim.claimed_at, claim.n);
+    end if;
+    return pgq._take_head(claim, v_head);
+end
+$$;
+comment on function pgq._take_first(pgq.queue, pgq._claim, pgq._low) is
+    'Takes messages from the head of a queue.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_firsts.sql
@@ -14321,38 +14444,6 @@ comment on function pgq._take_head(pgq._claim, pgq._queue_head) is
 $pgq_script$;
     execute $pgq_script$
 -- sql/50_claim/take_limited.sql
-
--- Takes up to n messages of a queue from its head: mostly a part of the row there.
-create or replace function pgq._take_first(queue pgq.queue, claim pgq._claim, low pgq._low)
-returns pgq._taken
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_head pgq._queue_head;
-    v_part pgq._fast_lease;
-begin
-    if low.tick is distinct from pgq._low_tick(claim.claimed_at) then
-        v_head := pgq._find_head(queue, low, claim.claimed_at, claim.n);
-        low := v_head.low;
-    end if;
-    if low.size > claim.n and claim.key is null then
-        v_part := pgq._take_part(
-            queue.queue_id, low.rank, low.high, low.seen, claim.n, claim.journal,
-            claim.claimed_at, claim.until, claim.flow, claim.permits);
-        if v_part.size > 0 then
-            return row(v_part.lease_id, v_part.size, null)::pgq._taken;
-        end if;
-        v_head := null;
-    end if;
-    if v_head is null then
-        v_head := pgq._find_head(queue, low, claim.claimed_at, claim.n);
-    end if;
-    return pgq._take_head(claim, v_head);
-end
-$$;
-comment on function pgq._take_first(pgq.queue, pgq._claim, pgq._low) is
-    'Takes messages from the head of a queue.';
 
 -- Takes up to n messages of a queue that has limits, or whose lanes take turns.
 --
@@ -16476,23 +16567,136 @@ end
 $$;
 comment on function pgq._count_selected(pgq._selection, text[]) is
     'How many selected messages are in these states.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/58_operate/destination.sql
 
--- Raises a notice with the number of selected messages that stay because they are leased.
-create or replace function pgq._say_leased(selection pgq._selection, verb text) returns void
+-- The destination queue of a move or replay, for a caller who may publish to it.
+create or replace function pgq._destination(caller name, queue pgq.queue, to_queue text)
+returns pgq.queue
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_count bigint := pgq._count_selected(selection, '{lease}');
+    v_to pgq.queue := pgq._queue_for(caller, 'publish', to_queue);
 begin
-    if v_count > 0 then
-        raise notice '% leaves % leased messages as they are', verb, v_count
-            using hint = 'pgq.leases lists who holds them; pgq.release(lease_id) gives them back.';
+    if v_to.mode = 'archive' then
+        raise exception 'queue "%" is an archive: it stores and does not deliver', v_to.name
+            using errcode = 'feature_not_supported', hint = 'Name a queue that delivers.';
+    elsif v_to.queue_id = queue.queue_id then
+        raise exception 'the messages are in queue "%" already', v_to.name
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Name another queue as the destination.';
     end if;
+    return v_to;
 end
 $$;
-comment on function pgq._say_leased(pgq._selection, text) is
-    'Raises a notice with the number of selected messages that are leased.';
+comment on function pgq._destination(name, pgq.queue, text) is
+    'The destination queue of a move or replay.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/58_operate/find_ready.sql
+
+-- Selected messages in the next ready rows of a queue, from a rank on. Rows without such messages
+-- are returned too, with size 0, so that the caller continues after the last rank. Locks nothing.
+create or replace function pgq._find_ready(selection pgq._selection, low bigint, "rows" int)
+returns table (place tid, rank bigint, ids int8multirange, size bigint)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+-- In the order of the index: a sort would read the whole backlog for each slice.
+set enable_sort = off
+set enable_bitmapscan = off
+as $$
+begin
+    return query
+        select x.place, x.rank, s.ids, coalesce(s.size, 0)
+        from (
+            select r.ctid as place, r.rank, r.attempt,
+                   coalesce(r.ids * selection.ids, r.ids) - coalesce(selection.spared, '{}') as ids
+            from pgq.ready r
+            where r.queue_id = selection.queue_id and r.rank >= low
+              and (selection.ids is null or r.ids && selection.ids)
+            order by r.rank limit "rows"
+        ) x
+        cross join lateral (
+            select range_agg(int8range(m.id, m.id + 1)) as ids, count(*) as size
+            from unnest(x.ids) u
+            join pgq.message m on m.id >= lower(u) and m.id < upper(u)
+            where selection.tested and pgq._is_selected(selection, m, x.attempt + 1)
+            having selection.tested
+            union all
+            select x.ids, pgq._set_size(x.ids) where not selection.tested
+        ) s;
+end
+$$;
+comment on function pgq._find_ready(pgq._selection, bigint, int) is
+    'Selected messages in the next ready rows of a queue.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/58_operate/find_scheduled.sql
+
+-- Selected messages in the next scheduled rows of a queue that are due after a time: so many rows,
+-- and ties of the last. Rows without such messages are returned with size 0. Locks nothing.
+create or replace function pgq._find_scheduled(
+    selection pgq._selection, after timestamptz, "rows" int
+) returns table (place tid, due_at timestamptz, ids int8multirange, size bigint)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+-- In the order of the index: a sort would read the whole backlog for each slice.
+set enable_sort = off
+set enable_bitmapscan = off
+as $$
+begin
+    return query
+        select x.place, x.due_at, s.ids, s.size
+        from (
+            select c.ctid as place, c.due_at, c.attempt,
+                   coalesce(c.ids * selection.ids, c.ids) - coalesce(selection.spared, '{}') as ids
+            from pgq.scheduled c
+            where c.queue_id = selection.queue_id and c.due_at > after
+              and (selection.ids is null or c.ids && selection.ids)
+            order by c.due_at fetch first "rows" rows with ties
+        ) x
+        cross join lateral (
+            select range_agg(int8range(m.id, m.id + 1)) as ids, count(*) as size
+            from unnest(x.ids) u
+            join pgq.message m on m.id >= lower(u) and m.id < upper(u)
+            where selection.tested and pgq._is_selected(selection, m, x.attempt + 1)
+            having selection.tested
+            union all
+            select x.ids, pgq._set_size(x.ids) where not selection.tested
+        ) s;
+end
+$$;
+comment on function pgq._find_scheduled(pgq._selection, timestamptz, int) is
+    'Selected messages in the next scheduled rows of a queue.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/58_operate/join_moved.sql
+
+-- Puts messages of ordering groups into a queue, in order, each with its failures and due time.
+create or replace function pgq._join_moved(
+    queue pgq.queue, ids bigint[], failures jsonb[], dues timestamptz[], now timestamptz
+) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_message record;
+begin
+    for v_message in
+        select m.id, u.failures, u.due_at
+        from unnest(_join_moved.ids, _join_moved.failures, dues) u (id, failures, due_at)
+        join pgq.message m on m.id = u.id order by m.group_key, m.id
+    loop
+        perform pgq._rejoin_groups(
+            queue, array[v_message.id], v_message.failures, v_message.due_at, now);
+    end loop;
+end
+$$;
+comment on function pgq._join_moved(
+    pgq.queue, bigint[], jsonb[], timestamptz[], timestamptz) is
+    'Puts messages of ordering groups into a queue, each with its failures and due time.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/lock_line.sql
@@ -16525,92 +16729,9 @@ end
 $$;
 comment on function pgq._lock_line(pgq._selection, text, bigint, bigint) is
     'Finds selected messages that wait in ordering groups, and locks the groups.';
-
--- Takes selected messages, at most n, out of the backlogs of their ordering groups.
-create or replace function pgq._withdraw_line(selection pgq._selection, n bigint)
-returns setof pgq._withdrawn
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_line record;
-    v_key text := '';
-    v_id bigint := 0::bigint;
-    v_left bigint := n;
-begin
-    loop
-        v_line := pgq._lock_line(
-            selection, v_key, v_id, least(v_left, pgq._limit('operate_rows')));
-        exit when v_line.ids is null;
-        return query
-            with gone as (
-                delete from pgq.group_line g using unnest(v_line.keys, v_line.ids) x (key, id)
-                where g.queue_id = selection.queue_id and g.group_key = x.key
-                  and g.message_id = x.id
-                returning g.message_id, g.failures, g.due_at
-            )
-            select g.due_at, 0, g.failures, true, count(*)::int,
-                   range_agg(int8range(g.message_id, g.message_id + 1))
-            from gone g group by g.failures, g.due_at;
-        v_left := v_left - cardinality(v_line.ids);
-        exit when v_left = 0;
-        v_key := v_line.keys[cardinality(v_line.keys)];
-        v_id := v_line.ids[cardinality(v_line.ids)];
-    end loop;
-end
-$$;
-comment on function pgq._withdraw_line(pgq._selection, bigint) is
-    'Takes messages out of the backlogs of ordering groups.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/move.sql
-
--- The destination queue of a move or replay, for a caller who may publish to it.
-create or replace function pgq._destination(caller name, queue pgq.queue, to_queue text)
-returns pgq.queue
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_to pgq.queue := pgq._queue_for(caller, 'publish', to_queue);
-begin
-    if v_to.mode = 'archive' then
-        raise exception 'queue "%" is an archive: it stores and does not deliver', v_to.name
-            using errcode = 'feature_not_supported', hint = 'Name a queue that delivers.';
-    elsif v_to.queue_id = queue.queue_id then
-        raise exception 'the messages are in queue "%" already', v_to.name
-            using errcode = 'invalid_parameter_value',
-                  hint = 'Name another queue as the destination.';
-    end if;
-    return v_to;
-end
-$$;
-comment on function pgq._destination(name, pgq.queue, text) is
-    'The destination queue of a move or replay.';
-
--- Puts messages of ordering groups into a queue, in order, each with its failures and due time.
-create or replace function pgq._join_moved(
-    queue pgq.queue, ids bigint[], failures jsonb[], dues timestamptz[], now timestamptz
-) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_message record;
-begin
-    for v_message in
-        select m.id, u.failures, u.due_at
-        from unnest(_join_moved.ids, _join_moved.failures, dues) u (id, failures, due_at)
-        join pgq.message m on m.id = u.id order by m.group_key, m.id
-    loop
-        perform pgq._rejoin_groups(
-            queue, array[v_message.id], v_message.failures, v_message.due_at, now);
-    end loop;
-end
-$$;
-comment on function pgq._join_moved(
-    pgq.queue, bigint[], jsonb[], timestamptz[], timestamptz) is
-    'Puts messages of ordering groups into a queue, each with its failures and due time.';
 
 -- Moves waiting messages from one queue to another.
 create or replace function pgq.move(
@@ -16727,43 +16848,6 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/reschedule.sql
 
--- Sets the earliest delivery time of selected messages that wait in ordering groups, for when their
--- turn comes. Returns how many.
-create or replace function pgq._reschedule_line(selection pgq._selection, due timestamptz)
-returns bigint
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_line record;
-    v_key text := '';
-    v_id bigint := 0::bigint;
-    v_ids int8multirange;
-    v_count bigint := 0::bigint;
-begin
-    loop
-        v_line := pgq._lock_line(selection, v_key, v_id, pgq._limit('operate_rows'));
-        exit when v_line.ids is null;
-        with changed as (
-            update pgq.group_line g set due_at = due
-            from unnest(v_line.keys, v_line.ids) x (key, id)
-            where g.queue_id = selection.queue_id and g.group_key = x.key and g.message_id = x.id
-            returning g.message_id
-        )
-        select range_agg(int8range(c.message_id, c.message_id + 1)) into v_ids from changed c;
-        if v_ids is not null then
-            perform pgq._record(selection.queue_id, 'reschedule', 0, v_ids, 'when it is its turn');
-            v_count := v_count + pgq._set_size(v_ids);
-        end if;
-        v_key := v_line.keys[cardinality(v_line.keys)];
-        v_id := v_line.ids[cardinality(v_line.ids)];
-    end loop;
-    return v_count;
-end
-$$;
-comment on function pgq._reschedule_line(pgq._selection, timestamptz) is
-    'Sets the earliest delivery time of messages that wait in ordering groups.';
-
 -- Changes the delivery time of waiting messages.
 create or replace function pgq.reschedule(
     queue text,
@@ -16836,6 +16920,66 @@ comment on function pgq.reschedule(
     'ids and filter. The new time is at, or now plus delay; without both, now. A message of an '
     'ordering group still waits for its turn. Leased messages stay. Returns how many were '
     'rescheduled; dry_run only counts.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/58_operate/reschedule_line.sql
+
+-- Sets the earliest delivery time of selected messages that wait in ordering groups, for when their
+-- turn comes. Returns how many.
+create or replace function pgq._reschedule_line(selection pgq._selection, due timestamptz)
+returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_line record;
+    v_key text := '';
+    v_id bigint := 0::bigint;
+    v_ids int8multirange;
+    v_count bigint := 0::bigint;
+begin
+    loop
+        v_line := pgq._lock_line(selection, v_key, v_id, pgq._limit('operate_rows'));
+        exit when v_line.ids is null;
+        with changed as (
+            update pgq.group_line g set due_at = due
+            from unnest(v_line.keys, v_line.ids) x (key, id)
+            where g.queue_id = selection.queue_id and g.group_key = x.key and g.message_id = x.id
+            returning g.message_id
+        )
+        select range_agg(int8range(c.message_id, c.message_id + 1)) into v_ids from changed c;
+        if v_ids is not null then
+            perform pgq._record(selection.queue_id, 'reschedule', 0, v_ids, 'when it is its turn');
+            v_count := v_count + pgq._set_size(v_ids);
+        end if;
+        v_key := v_line.keys[cardinality(v_line.keys)];
+        v_id := v_line.ids[cardinality(v_line.ids)];
+    end loop;
+    return v_count;
+end
+$$;
+comment on function pgq._reschedule_line(pgq._selection, timestamptz) is
+    'Sets the earliest delivery time of messages that wait in ordering groups.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/58_operate/say_leased.sql
+
+-- Raises a notice with the number of selected messages that stay because they are leased.
+create or replace function pgq._say_leased(selection pgq._selection, verb text) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count bigint := pgq._count_selected(selection, '{lease}');
+begin
+    if v_count > 0 then
+        raise notice '% leaves % leased messages as they are', verb, v_count
+            using hint = 'pgq.leases lists who holds them; pgq.release(lease_id) gives them back.';
+    end if;
+end
+$$;
+comment on function pgq._say_leased(pgq._selection, text) is
+    'Raises a notice with the number of selected messages that are leased.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/select_messages.sql
@@ -16913,42 +17057,46 @@ comment on function pgq._withdraw(pgq._selection, bigint) is
     'Takes messages out of group backlogs, scheduled rows and ready rows.';
 $pgq_script$;
     execute $pgq_script$
--- sql/58_operate/withdraw_ready.sql
+-- sql/58_operate/withdraw_line.sql
 
--- Selected messages in the next ready rows of a queue, from a rank on. Rows without such messages
--- are returned too, with size 0, so that the caller continues after the last rank. Locks nothing.
-create or replace function pgq._find_ready(selection pgq._selection, low bigint, "rows" int)
-returns table (place tid, rank bigint, ids int8multirange, size bigint)
-language plpgsql stable
+-- Takes selected messages, at most n, out of the backlogs of their ordering groups.
+create or replace function pgq._withdraw_line(selection pgq._selection, n bigint)
+returns setof pgq._withdrawn
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
--- In the order of the index: a sort would read the whole backlog for each slice.
-set enable_sort = off
-set enable_bitmapscan = off
 as $$
+declare
+    v_line record;
+    v_key text := '';
+    v_id bigint := 0::bigint;
+    v_left bigint := n;
 begin
-    return query
-        select x.place, x.rank, s.ids, coalesce(s.size, 0)
-        from (
-            select r.ctid as place, r.rank, r.attempt,
-                   coalesce(r.ids * selection.ids, r.ids) - coalesce(selection.spared, '{}') as ids
-            from pgq.ready r
-            where r.queue_id = selection.queue_id and r.rank >= low
-              and (selection.ids is null or r.ids && selection.ids)
-            order by r.rank limit "rows"
-        ) x
-        cross join lateral (
-            select range_agg(int8range(m.id, m.id + 1)) as ids, count(*) as size
-            from unnest(x.ids) u
-            join pgq.message m on m.id >= lower(u) and m.id < upper(u)
-            where selection.tested and pgq._is_selected(selection, m, x.attempt + 1)
-            having selection.tested
-            union all
-            select x.ids, pgq._set_size(x.ids) where not selection.tested
-        ) s;
+    loop
+        v_line := pgq._lock_line(
+            selection, v_key, v_id, least(v_left, pgq._limit('operate_rows')));
+        exit when v_line.ids is null;
+        return query
+            with gone as (
+                delete from pgq.group_line g using unnest(v_line.keys, v_line.ids) x (key, id)
+                where g.queue_id = selection.queue_id and g.group_key = x.key
+                  and g.message_id = x.id
+                returning g.message_id, g.failures, g.due_at
+            )
+            select g.due_at, 0, g.failures, true, count(*)::int,
+                   range_agg(int8range(g.message_id, g.message_id + 1))
+            from gone g group by g.failures, g.due_at;
+        v_left := v_left - cardinality(v_line.ids);
+        exit when v_left = 0;
+        v_key := v_line.keys[cardinality(v_line.keys)];
+        v_id := v_line.ids[cardinality(v_line.ids)];
+    end loop;
 end
 $$;
-comment on function pgq._find_ready(pgq._selection, bigint, int) is
-    'Selected messages in the next ready rows of a queue.';
+comment on function pgq._withdraw_line(pgq._selection, bigint) is
+    'Takes messages out of the backlogs of ordering groups.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/58_operate/withdraw_ready.sql
 
 -- Takes selected messages, at most n, out of the ready rows of a queue, in delivery order.
 create or replace function pgq._withdraw_ready(selection pgq._selection, n bigint)
@@ -17011,42 +17159,6 @@ $pgq_script$;
     execute $pgq_script$
 -- sql/58_operate/withdraw_scheduled.sql
 
--- Selected messages in the next scheduled rows of a queue that are due after a time: so many rows,
--- and ties of the last. Rows without such messages are returned with size 0. Locks nothing.
-create or replace function pgq._find_scheduled(
-    selection pgq._selection, after timestamptz, "rows" int
-) returns table (place tid, due_at timestamptz, ids int8multirange, size bigint)
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
--- In the order of the index: a sort would read the whole backlog for each slice.
-set enable_sort = off
-set enable_bitmapscan = off
-as $$
-begin
-    return query
-        select x.place, x.due_at, s.ids, s.size
-        from (
-            select c.ctid as place, c.due_at, c.attempt,
-                   coalesce(c.ids * selection.ids, c.ids) - coalesce(selection.spared, '{}') as ids
-            from pgq.scheduled c
-            where c.queue_id = selection.queue_id and c.due_at > after
-              and (selection.ids is null or c.ids && selection.ids)
-            order by c.due_at fetch first "rows" rows with ties
-        ) x
-        cross join lateral (
-            select range_agg(int8range(m.id, m.id + 1)) as ids, count(*) as size
-            from unnest(x.ids) u
-            join pgq.message m on m.id >= lower(u) and m.id < upper(u)
-            where selection.tested and pgq._is_selected(selection, m, x.attempt + 1)
-            having selection.tested
-            union all
-            select x.ids, pgq._set_size(x.ids) where not selection.tested
-        ) s;
-end
-$$;
-comment on function pgq._find_scheduled(pgq._selection, timestamptz, int) is
-    'Selected messages in the next scheduled rows of a queue.';
-
 -- Takes selected messages, at most n, out of the scheduled rows of a queue, the next due first.
 create or replace function pgq._withdraw_scheduled(selection pgq._selection, n bigint)
 returns setof pgq._withdrawn
@@ -17079,6 +17191,19 @@ end
 $$;
 comment on function pgq._withdraw_scheduled(pgq._selection, bigint) is
     'Takes messages out of the scheduled rows of a queue.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/60_dead_letter/cause_of.sql
+
+-- Why a message died, as headers that the filter of a cause is tested on. Times are text in UTC, so
+-- that the order of the text is the order of time.
+create or replace function pgq._cause_of(letter pgq.letter) returns jsonb
+language sql stable parallel safe
+return jsonb_strip_nulls(jsonb_build_object(
+    'reason', letter.reason, 'error', letter.error, 'attempts', letter.attempts,
+    'failed_at', to_char(letter.failed_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'holder', letter.holder, 'replay_count', letter.replay_count));
+comment on function pgq._cause_of(pgq.letter) is 'Why a message died, as headers for a filter.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/dead_letters.sql
@@ -17137,16 +17262,6 @@ end
 $$;
 comment on function pgq._dead_letters(int, jsonb, jsonb, int, boolean) is
     'The dead letters of a queue that match a filter and a cause.';
-
--- Why a message died, as headers that the filter of a cause is tested on. Times are text in UTC, so
--- that the order of the text is the order of time.
-create or replace function pgq._cause_of(letter pgq.letter) returns jsonb
-language sql stable parallel safe
-return jsonb_strip_nulls(jsonb_build_object(
-    'reason', letter.reason, 'error', letter.error, 'attempts', letter.attempts,
-    'failed_at', to_char(letter.failed_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-    'holder', letter.holder, 'replay_count', letter.replay_count));
-comment on function pgq._cause_of(pgq.letter) is 'Why a message died, as headers for a filter.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/discard.sql
@@ -17215,31 +17330,6 @@ comment on function pgq._merge_patch(jsonb, jsonb) is
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/replay.sql
-
--- Puts messages of dead letters into a queue, at their due time: a part of replay.
-create or replace function pgq._revive(
-    queue pgq.queue, ids bigint[], failures jsonb, expired boolean, group_key text,
-    due_at timestamptz, now timestamptz
-) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if group_key is not null then
-        perform pgq._rejoin_groups(queue, ids, failures, due_at, now);
-    elsif due_at > now then
-        insert into pgq.scheduled (queue_id, due_at, attempt, size, failures, ids)
-        values (queue.queue_id, _revive.due_at, 0, cardinality(_revive.ids), _revive.failures,
-                pgq._set_of(_revive.ids));
-        perform pgq._wake(queue.queue_id);
-    else
-        perform pgq._enqueue(queue, pgq._set_of(_revive.ids), 0, _revive.failures, false, expired);
-    end if;
-end
-$$;
-comment on function pgq._revive(
-    pgq.queue, bigint[], jsonb, boolean, text, timestamptz, timestamptz) is
-    'Puts messages of dead letters into a queue.';
 
 -- Puts dead letters back into their queue, or into another one, the oldest first.
 create or replace function pgq.replay(
@@ -17393,6 +17483,34 @@ comment on function pgq._restore_messages(bigint[], jsonb) is
     'Ensures that the messages of dead letters are in the log.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/60_dead_letter/revive.sql
+
+-- Puts messages of dead letters into a queue, at their due time: a part of replay.
+create or replace function pgq._revive(
+    queue pgq.queue, ids bigint[], failures jsonb, expired boolean, group_key text,
+    due_at timestamptz, now timestamptz
+) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if group_key is not null then
+        perform pgq._rejoin_groups(queue, ids, failures, due_at, now);
+    elsif due_at > now then
+        insert into pgq.scheduled (queue_id, due_at, attempt, size, failures, ids)
+        values (queue.queue_id, _revive.due_at, 0, cardinality(_revive.ids), _revive.failures,
+                pgq._set_of(_revive.ids));
+        perform pgq._wake(queue.queue_id);
+    else
+        perform pgq._enqueue(queue, pgq._set_of(_revive.ids), 0, _revive.failures, false, expired);
+    end if;
+end
+$$;
+comment on function pgq._revive(
+    pgq.queue, bigint[], jsonb, boolean, text, timestamptz, timestamptz) is
+    'Puts messages of dead letters into a queue.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/60_dead_letter/unblock_groups.sql
 
 -- Advances groups that were blocked by dead letters, after these were deleted. Ids and keys are
@@ -17501,6 +17619,26 @@ end
 $$;
 comment on function pgq._is_live() is
     'Whether the uncounted events are few enough to be counted by a query.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/65_traffic/page_of.sql
+
+-- Where to begin to read the rows that were added since a table had this many pages: 32 pages
+-- earlier, because sessions fill the page that they wrote last. A truncated table is read whole.
+create or replace function pgq._page_of(relation regclass, pages int) returns tid
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_pages bigint := pg_relation_size(relation) / current_setting('block_size')::bigint;
+begin
+    return format('(%s,0)', greatest(
+        case when pages <= v_pages then pages - 32 else 0 end,
+        v_pages - pgq._limit('count_pages'), 0))::tid;
+end
+$$;
+comment on function pgq._page_of(regclass, int) is
+    'Where to begin to read the rows that were added since a table had this many pages.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/65_traffic/rates.sql
@@ -17621,23 +17759,6 @@ begin
 end
 $$;
 comment on function pgq._uncounted(boolean) is 'The events since the last count.';
-
--- Where to begin to read the rows that were added since a table had this many pages: 32 pages
--- earlier, because sessions fill the page that they wrote last. A truncated table is read whole.
-create or replace function pgq._page_of(relation regclass, pages int) returns tid
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_pages bigint := pg_relation_size(relation) / current_setting('block_size')::bigint;
-begin
-    return format('(%s,0)', greatest(
-        case when pages <= v_pages then pages - 32 else 0 end,
-        v_pages - pgq._limit('count_pages'), 0))::tid;
-end
-$$;
-comment on function pgq._page_of(regclass, int) is
-    'Where to begin to read the rows that were added since a table had this many pages.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/00_unsorted_rows.sql
@@ -17940,60 +18061,6 @@ comment on function pgq._begin_bindings() is
 $pgq_script$;
     execute $pgq_script$
 -- sql/70_maintain/choose_lanes.sql
-
--- Changes the lane keys of a queue during maintenance. Does nothing while another transaction
--- changes the queue.
-create or replace function pgq._set_lane_keys(queue pgq.queue, lane_keys text[]) returns boolean
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    update pgq.queue q
-    set lane_keys = nullif(_set_lane_keys.lane_keys, '{}'), lanes_full = false,
-        unlaned_rows = q.unlaned_rows or q.lane_keys is null, unlaned_xid = null,
-        unlaned_rank = null
-    where q.ctid = any (array(
-        select p.ctid from pgq.queue p
-        where p.queue_id = queue.queue_id and p.auto_lanes
-          and p.lane_keys is not distinct from queue.lane_keys for update skip locked));
-    if not found then
-        return false;
-    end if;
-    perform pgq._rerouted();
-    return true;
-end
-$$;
-comment on function pgq._set_lane_keys(pgq.queue, text[]) is
-    'Changes the lane keys of a queue.';
-
--- How many messages filters have tested in a queue under its current lane keys, by the fields that
--- could prune these tests. A field prunes best if the filter names its values (named).
-create or replace function pgq._lane_wishes(queue pgq.queue, now timestamptz)
-returns table (key text, tested bigint, matched bigint, named bigint)
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return query
-        select k.key, sum(f.tested)::bigint, sum(f.matched)::bigint,
-               count(*) filter (where pgq._filter_values(f.tree, k.key) is not null)
-        from (
-            select sum(h.tested) as tested, sum(h.matched) as matched,
-                   pgq._filter_parse(d.document) as tree
-            from pgq.filter_hit h join pgq.filter d on d.filter_id = h.filter_id
-            where h.queue_id = queue.queue_id and h.used_at > _lane_wishes.now - interval '1 day'
-              and d.lane_keys is not distinct from queue.lane_keys
-            group by d.filter_id
-            order by 1 desc limit 100
-        ) f
-        cross join lateral pgq._filter_fields(f.tree) k (key)
-        where exists (
-            select from pgq._filter_project(f.tree, array[k.key]) w where w.tree <> 'true')
-        group by 1;
-end
-$$;
-comment on function pgq._lane_wishes(pgq.queue, timestamptz) is
-    'How many messages filters have tested in a queue, by the fields that could prune the tests.';
 
 -- Adds or drops one lane key of a queue that chooses them itself.
 create or replace function pgq._choose_lanes(queue pgq.queue, now timestamptz) returns boolean
@@ -18452,6 +18519,38 @@ $$;
 comment on function pgq._gc_tables(timestamptz) is 'Deletes rows that are no longer needed.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/70_maintain/lane_wishes.sql
+
+-- How many messages filters have tested in a queue under its current lane keys, by the fields that
+-- could prune these tests. A field prunes best if the filter names its values (named).
+create or replace function pgq._lane_wishes(queue pgq.queue, now timestamptz)
+returns table (key text, tested bigint, matched bigint, named bigint)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+        select k.key, sum(f.tested)::bigint, sum(f.matched)::bigint,
+               count(*) filter (where pgq._filter_values(f.tree, k.key) is not null)
+        from (
+            select sum(h.tested) as tested, sum(h.matched) as matched,
+                   pgq._filter_parse(d.document) as tree
+            from pgq.filter_hit h join pgq.filter d on d.filter_id = h.filter_id
+            where h.queue_id = queue.queue_id and h.used_at > _lane_wishes.now - interval '1 day'
+              and d.lane_keys is not distinct from queue.lane_keys
+            group by d.filter_id
+            order by 1 desc limit 100
+        ) f
+        cross join lateral pgq._filter_fields(f.tree) k (key)
+        where exists (
+            select from pgq._filter_project(f.tree, array[k.key]) w where w.tree <> 'true')
+        group by 1;
+end
+$$;
+comment on function pgq._lane_wishes(pgq.queue, timestamptz) is
+    'How many messages filters have tested in a queue, by the fields that could prune the tests.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/70_maintain/maintain.sql
 
 -- One slice of maintenance, about a second; returns whether more is left. Does nothing while
@@ -18647,6 +18746,34 @@ end
 $$;
 comment on function pgq._renew_rows(pgq.queue) is
     'Gives rows with transaction ids from the future the id of this transaction.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/70_maintain/set_lane_keys.sql
+
+-- Changes the lane keys of a queue during maintenance. Does nothing while another transaction
+-- changes the queue.
+create or replace function pgq._set_lane_keys(queue pgq.queue, lane_keys text[]) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update pgq.queue q
+    set lane_keys = nullif(_set_lane_keys.lane_keys, '{}'), lanes_full = false,
+        unlaned_rows = q.unlaned_rows or q.lane_keys is null, unlaned_xid = null,
+        unlaned_rank = null
+    where q.ctid = any (array(
+        select p.ctid from pgq.queue p
+        where p.queue_id = queue.queue_id and p.auto_lanes
+          and p.lane_keys is not distinct from queue.lane_keys for update skip locked));
+    if not found then
+        return false;
+    end if;
+    perform pgq._rerouted();
+    return true;
+end
+$$;
+comment on function pgq._set_lane_keys(pgq.queue, text[]) is
+    'Changes the lane keys of a queue.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/80_observe/00_metric.sql
@@ -20184,6 +20311,15 @@ comment on function pgq._backlog_findings(int[], timestamptz) is
     'Findings about the backlogs of queues.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/82_findings/doubled.sql
+
+-- A rate of twice as many messages.
+create or replace function pgq._doubled(rate text) returns text
+language sql immutable parallel safe
+return 2 * split_part(rate, '/', 1)::bigint || '/' || split_part(rate, '/', 2);
+comment on function pgq._doubled(text) is 'A rate of twice as many messages.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/82_findings/failure_findings.sql
 
 -- Findings about failures: failed attempts, dead letters, expired leases.
@@ -20368,6 +20504,39 @@ comment on function pgq._grant_findings(text) is
     'Roles that lack functions which publishers or consumers need.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/82_findings/lanes_at_limit.sql
+
+-- Lanes of a queue that have messages and are at their limit, and since when the first one waits.
+create or replace function pgq._lanes_at_limit(limits pgq.queue_limit, now timestamptz)
+returns table (lane text, since timestamptz)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+        select pgq._lane_text(l), m.published_at
+        from pgq.lane l
+        cross join lateral (select pgq._lane_flow(l.label) as flow) c
+        cross join lateral (
+            select lower(r.ids) as id from pgq.ready r where r.lane_id = l.lane_id
+            order by r.rank limit 1
+        ) h
+        join pgq.message m on m.id = h.id
+        where l.queue_id = limits.queue_id
+          and (limits.lane_max_leased <= (
+                   select coalesce(sum(e.size), 0) from pgq.lease e
+                   where e.queue_id = limits.queue_id and e.flow = c.flow)
+               or 2 * pgq._tokens((
+                   select max(f.full_at) from pgq.flow f
+                   where f.queue_id = limits.queue_id and f.lane = c.flow), limits.lane_step,
+                   pgq._burst(limits.lane_rate, limits.lane_burst), _lanes_at_limit.now)
+                   < pgq._burst(limits.lane_rate, limits.lane_burst));
+end
+$$;
+comment on function pgq._lanes_at_limit(pgq.queue_limit, timestamptz) is
+    'Lanes of a queue that have messages and are at their limit.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/82_findings/lease_findings.sql
 
 -- Leases that are held for too long, that never end, or that nobody takes back.
@@ -20477,66 +20646,6 @@ end
 $$;
 comment on function pgq._limit_findings(int[], timestamptz) is
     'Limits that make messages wait.';
-
--- A rate of twice as many messages.
-create or replace function pgq._doubled(rate text) returns text
-language sql immutable parallel safe
-return 2 * split_part(rate, '/', 1)::bigint || '/' || split_part(rate, '/', 2);
-comment on function pgq._doubled(text) is 'A rate of twice as many messages.';
-
--- How many messages the rate of a queue lets through at this moment; null: it has none.
-create or replace function pgq._queue_tokens(limits pgq.queue_limit, now timestamptz) returns bigint
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    v_count int := pgq._shards(limits);
-begin
-    if limits.step is null then
-        return null;
-    end if;
-    return (
-        select sum(pgq._tokens(
-            (select max(f.full_at) from pgq.flow f
-             where f.queue_id = limits.queue_id and f.lane = pgq._shard_lane(s)),
-            limits.step * v_count,
-            pgq._shard_burst(pgq._burst(limits.rate, limits.burst), v_count, s),
-            _queue_tokens.now))
-        from generate_series(0, v_count - 1) s);
-end
-$$;
-comment on function pgq._queue_tokens(pgq.queue_limit, timestamptz) is
-    'How many messages the rate of a queue lets through now.';
-
--- Lanes of a queue that have messages and are at their limit, and since when the first one waits.
-create or replace function pgq._lanes_at_limit(limits pgq.queue_limit, now timestamptz)
-returns table (lane text, since timestamptz)
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return query
-        select pgq._lane_text(l), m.published_at
-        from pgq.lane l
-        cross join lateral (select pgq._lane_flow(l.label) as flow) c
-        cross join lateral (
-            select lower(r.ids) as id from pgq.ready r where r.lane_id = l.lane_id
-            order by r.rank limit 1
-        ) h
-        join pgq.message m on m.id = h.id
-        where l.queue_id = limits.queue_id
-          and (limits.lane_max_leased <= (
-                   select coalesce(sum(e.size), 0) from pgq.lease e
-                   where e.queue_id = limits.queue_id and e.flow = c.flow)
-               or 2 * pgq._tokens((
-                   select max(f.full_at) from pgq.flow f
-                   where f.queue_id = limits.queue_id and f.lane = c.flow), limits.lane_step,
-                   pgq._burst(limits.lane_rate, limits.lane_burst), _lanes_at_limit.now)
-                   < pgq._burst(limits.lane_rate, limits.lane_burst));
-end
-$$;
-comment on function pgq._lanes_at_limit(pgq.queue_limit, timestamptz) is
-    'Lanes of a queue that have messages and are at their limit.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/log_findings.sql
@@ -20597,6 +20706,33 @@ create or replace function pgq._number(n numeric) returns text
 language sql immutable parallel safe
 return to_char(n, 'FM999,999,999,999,999,990');
 comment on function pgq._number(numeric) is 'A number with thousands separators, such as 12,345.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/82_findings/queue_tokens.sql
+
+-- How many messages the rate of a queue lets through at this moment; null: it has none.
+create or replace function pgq._queue_tokens(limits pgq.queue_limit, now timestamptz) returns bigint
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_count int := pgq._shards(limits);
+begin
+    if limits.step is null then
+        return null;
+    end if;
+    return (
+        select sum(pgq._tokens(
+            (select max(f.full_at) from pgq.flow f
+             where f.queue_id = limits.queue_id and f.lane = pgq._shard_lane(s)),
+            limits.step * v_count,
+            pgq._shard_burst(pgq._burst(limits.rate, limits.burst), v_count, s),
+            _queue_tokens.now))
+        from generate_series(0, v_count - 1) s);
+end
+$$;
+comment on function pgq._queue_tokens(pgq.queue_limit, timestamptz) is
+    'How many messages the rate of a queue lets through now.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/82_findings/server_findings.sql

@@ -10,10 +10,12 @@ language sql immutable parallel safe
 begin atomic
     select lower(s.ids), upper(s.ids),
            case when upper(_spans.ids) - lower(_spans.ids)
-                     between _spans.size + 1 and 4::bigint * _spans.size
+                     between _spans.size + 1
+                         and pgq._limit('range_factor')::bigint * _spans.size
            then _spans.ids end
     from unnest(
-        case when upper(_spans.ids) - lower(_spans.ids) <= 4::bigint * _spans.size
+        case when upper(_spans.ids) - lower(_spans.ids)
+                  <= pgq._limit('range_factor')::bigint * _spans.size
         then int8multirange(range_merge(_spans.ids)) else _spans.ids end) s (ids)
     offset 0;
 end;

@@ -93,7 +93,7 @@ begin
         from pgq.lease l where l.lease_id = v_taken.lease_id and l.size = v_taken.size;
     end if;
     v_span := upper(v_lease.ids) - lower(v_lease.ids);
-    if v_span <= 4 * v_lease.size then  -- as in _spans
+    if v_span <= pgq._limit('range_factor')::bigint * v_lease.size then
         v_slot := case when lower(v_lease.ids) >= v_low.first_id
                             and v_low.era = pg_sequence_last_value('pgq.era_number')
                   then (v_low.era % 3)::int end;

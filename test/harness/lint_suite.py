@@ -24,6 +24,8 @@ import build
 PYTHON = ["python", "sql", "test"]
 CONFIG = str(ROOT / "python" / "pyproject.toml")
 WIDTH = 100
+# Each of these files alone reads and writes a session setting.
+SETTINGS = {"sql/46_upkeep/low.sql", "sql/50_claim/cursor.sql"}
 
 CHECK_FUNCTIONS = """
 select p.oid::regprocedure::text, c.lineno, c.level, c.message, c.detail, c.hint
@@ -62,6 +64,7 @@ def run(report: Report) -> None:
     report.check("pyright", tool("pyright", "--pythonpath", sys.executable))
     report.check("layout of the SQL sources", layout())
     report.check("the walk of a message in design.md", walk())
+    report.check("one function per file", rooms())
     report.check("chapters look down", chapters())
     report.check("pgspot", pgspot())
     report.check("plpgsql_check", plpgsql_check())
@@ -119,6 +122,25 @@ def walk() -> str:
         if lines > 120:
             wrong.append(f"{name}: {lines} lines are more than 120")
     return "\n".join(wrong) if table else "no such section"
+
+
+def rooms() -> str:
+    """Return the files with several functions that are more than an expression."""
+    wrong = []
+    for source in build.read_sources(ROOT, __version__):
+        # A public function and the private one of the same name count as one.
+        names = {
+            name.removeprefix("_")
+            for name, language in re.findall(
+                r"^create or replace (?:function|procedure) pgq\.(\w+).*?^language (\w+)",
+                source.text,
+                re.DOTALL | re.MULTILINE,
+            )
+            if language == "plpgsql"
+        }
+        if len(names) > 1 and source.path not in SETTINGS:
+            wrong.append(f"{source.path}: {', '.join(sorted(names))}")
+    return "\n".join(wrong)
 
 
 def chapters() -> str:

@@ -9,6 +9,8 @@ return case name
     -- seconds it scans a queue from its first row again.
     when 'ticks' then 40
     when 'watermark_seconds' then 60
+    -- A set of ids is read as one range of the log, if the range is at most so many times as large.
+    when 'range_factor' then 4
     -- Rows from the head on among which fast paths look for it.
     when 'window_rows' then 64
     -- After how many seconds upkeep reads all leases and scheduled rows of a queue again.
