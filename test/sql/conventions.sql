@@ -15,56 +15,58 @@ select c.oid, c.oid::regclass::text as name, c.relname, c.relkind, c.relispartit
 from pg_class c
 where c.relnamespace = 'pgq'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'S', 'c');
 
-select cmp_ok((select count(*) from routine), '>', 100::bigint, 'there are functions to look at');
+select cmp_ok((select count(*) from routine), '>', 100::bigint,
+    'the catalog has functions to check');
 
 -- functions
 select is_empty(
     $$select name from routine where obj_description(oid, 'pg_proc') is null$$,
-    'every function is described');
+    'every function has a comment');
 select is_empty(
     $$select name from routine
       where not bound
         and not coalesce('search_path=pg_catalog, pg_temp' = any (proconfig), false)
         and proname <> 'maintain'  -- a procedure that commits cannot$$,
-    'every function pins its search_path, unless its body is bound when it is created');
+    'every function pins its search_path, unless its names are resolved when it is created');
 select is_empty(
     $$select name from routine
       where prosecdef
         and not coalesce('search_path=pg_catalog, pg_temp' = any (proconfig), false)$$,
-    'every function with the rights of its owner pins its search_path with pg_temp last');
+    'every SECURITY DEFINER function pins its search_path with pg_temp last');
 select is_empty(
     $$select name from routine where has_function_privilege('public', oid, 'execute')$$,
     'PUBLIC can execute nothing');
 select is_empty(
     $$select name from routine where body ~ 'advisory'$$,
-    'nothing that matters waits for an advisory lock, which anybody can hold');
+    'no function uses an advisory lock, which any role could hold');
 select is_empty(
     $$select name from routine
       where regexp_replace(body, '--[^\n]*|''[^'']*''', '', 'g') ~* '\mexecute\M'
         and proname not in ('_set_access', '_close_types', '_filter_cases')$$,
-    'no SQL is built, but to grant privileges to a role and to choose a collation that the server '
-    'has: filters and names are parameters');
+    'no function builds SQL, except to grant privileges to a role and to choose a collation that '
+    'the server has: filters and names are parameters');
 select is_empty(
     $$select name from routine where language not in ('plpgsql', 'sql')$$,
     'everything is written in SQL and PL/pgSQL');
 select is_empty(
     $$select name from routine where prosecdef and proname like '\_%'
         and proname not in ('_route', '_maintain', '_queue_stats', '_metrics', '_findings')$$,
-    'what is internal runs with the rights of its caller, but for triggers and bodies of views');
--- The filter's functions know no queue; the others are granted by name, or read rights themselves.
+    'internal functions run with the rights of the caller, except those of triggers and views');
+-- Functions of filters read no queue. The exceptions below are granted by name, or check rights
+-- themselves.
 select is_empty(
     $$select name from routine
       where prosecdef and not coalesce('caller' = any (proargnames), false)
         and body ~ '\mpgq\.(_?queue|binding|message|ready|lease|scheduled|dead_letter|journal)\M'
         and proname not in ('create_queue', '_maintain', 'check', '_route', 'read_log',
                             'publish_staged', 'archive_next', 'archived')$$,
-    'every function that runs as its owner and knows queues asks who calls');
+    'every SECURITY DEFINER function that reads queues has the parameter caller');
 select is_empty(
     $$select name, body from routine
       where 'caller' = any (proargnames) and prosecdef and proname <> '_queue_stats'
         and body !~ ('pgq\._(is_owner|queue_for|schedule_for|visible_queues|check_claim|publish)'
                      '\(\s*caller')$$,
-    'and looks at the answer');
+    'every SECURITY DEFINER function that has the parameter caller checks it');
 select is_empty(
     $$select r.name, a.name
       from routine r
@@ -76,19 +78,19 @@ select is_empty(
     'no function in SQL has a parameter with the name of a column that it reads');
 select is_empty(
     $$select name from routine, unnest(proargnames) a where a ~ '^(p|v|in|arg)_'$$,
-    'parameters are bare nouns');
+    'no parameter has a prefix such as p_');
 
 -- tables, views, sequences, types
 select is_empty(
     $$select name from relation where relkind in ('r', 'p', 'v', 'm') and not relispartition
         and obj_description(oid, 'pg_class') is null$$,
-    'every table and every view is described');
+    'every table and every view has a comment');
 select is_empty(
     $$select name from relation where relkind = 'S'
         and obj_description(oid, 'pg_class') is null
         and not exists (select from pg_depend d where d.objid = relation.oid
                         and d.classid = 'pg_class'::regclass and d.deptype = 'i')$$,
-    'every sequence is described, but those of identity columns');
+    'every sequence has a comment, except those of identity columns');
 select is_empty(
     $$select relation.name, a.privilege_type
       from relation
@@ -100,17 +102,17 @@ select is_empty(
     $$select c.name, t.attname from relation c
       join pg_attribute t on t.attrelid = c.oid and t.attnum > 0
       where t.attacl is not null$$,
-    'no column is granted by itself');
+    'no privilege is granted on a single column');
 select is_empty(
     $$select t.typname from pg_type t left join pg_class c on c.oid = t.typrelid
       where t.typnamespace = 'pgq'::regnamespace and has_type_privilege('public', t.oid, 'usage')
         and t.typtype in ('c', 'd') and coalesce(c.relkind, 'c') = 'c'$$,
-    'PUBLIC cannot use the types, but those of rows as long as no role has a right');
+    'PUBLIC cannot use the types, except the row types of tables and views');
 select is_empty(
     $$select t.typname from pg_type t left join pg_class c on c.oid = t.typrelid
       where t.typnamespace = 'pgq'::regnamespace and (c.relkind = 'c' or t.typtype = 'd')
         and obj_description(t.oid, 'pg_type') is null$$,
-    'every type is described');
+    'every type has a comment');
 select is_empty(
     $$select c.oid::regclass from pg_class c
       where c.relnamespace = 'pgq'::regnamespace and c.relkind = 'r' and c.relpersistence = 'p'
@@ -133,7 +135,7 @@ select is_empty(
       join pg_attribute t on t.attrelid = r.oid and t.attnum > 0 and not t.attisdropped
       where r.relkind in ('r', 'p') and t.attname ~ '_at$'
         and t.atttypid <> 'timestamptz'::regtype$$,
-    'what ends in _at is a moment');
+    'every column whose name ends in _at is a timestamptz');
 
 -- the contract: names, order, types and defaults that users write in their code
 create temp view offered as  -- publish and publish_batch have overloads for json
@@ -215,18 +217,18 @@ select is_empty(
     $$select p.name from promised p join offered using (name) join pg_proc f using (oid)
       where f.provariadic = 0 and f.pronargs - f.pronargdefaults
           <> regexp_count(p.parameters, '[a-z_"]+ [a-z\[\]]+(?=,|$)')$$,
-    'what follows the promised parameters has defaults');
+    'parameters after the promised ones have defaults');
 select is_empty(
     $$select r.name, a.name from routine r join pg_proc f using (oid)
       cross join unnest(f.proargnames[:f.pronargs]) a (name)
       where r.proname !~ '^_' and (
           a.name in ('subscriber', 'queue_name')
           or a.name = 'topic' and r.proname not in (
-              -- those that are about topics, and claim with the verbs like it
+              -- functions about topics; claim, purge, cancel and move take a queue
               'purge', 'cancel', 'move', 'publish', 'publish_batch', 'schedule', 'matches',
               'matches_topic', 'read_log', 'log_range', 'log_parts', 'log_lock', 'writer_epoch',
               'claim'))$$,
-    'the name of a queue is called queue, except in claim');
+    'the parameter for the name of a queue is called queue, except in claim and similar functions');
 select columns_are('pgq', 'claimed', array[
     'lease_id', 'id', 'topic', 'priority', 'attempt', 'headers', 'payload', 'sender', 'recipient',
     'reply_to', 'correlation_id', 'group_key', 'published_at', 'expires_at', 'lease_until'],
@@ -234,13 +236,13 @@ select columns_are('pgq', 'claimed', array[
 select is_empty(
     $$select unnest('{queue_stats,message_state}'::text[])
       except select relname::text from relation where relkind = 'v'$$,
-    'the promised views are there');
-select has_view('pgq'::name, 'dead_letter'::name, 'dead letters can be looked at');
+    'the promised views exist');
+select has_view('pgq'::name, 'dead_letter'::name, 'the view dead_letter exists');
 select is((select provolatile from pg_proc where oid = 'pgq.peek'::regproc), 's',
-    'looking changes nothing');
+    'peek is stable: it changes nothing');
 select is(pgq.version(), (select extversion from pg_extension where extname = 'pgq'),
-    'the code says the version that is installed');
+    'version() returns the version that is installed');
 
-select is_empty('select * from pgq.check()', 'an installation without queues is sound');
+select is_empty('select * from pgq.check()', 'nothing is broken in an installation without queues');
 select * from finish();
 rollback;

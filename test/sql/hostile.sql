@@ -94,11 +94,11 @@ begin
 end
 $plant$;
 
--- The life of messages, by the owner and by a role with rights, each with the worst search_path.
+-- Calls the functions of pgq as the owner or as a role with rights, with the worst search_path.
 create function t.live(role name) returns pg_catalog.text language plpgsql
 set search_path = pg_catalog, pg_temp as $$
 declare
-    -- Planted here, where they are gone at once: pgTAP would use them.
+    -- Planted here, where t.outcome rolls them back: pgTAP would use them.
     v_hostile constant text := 'create domain pg_temp.text as pg_catalog.text check (false); '
         'create domain pg_temp.jsonb as pg_catalog.text check (false); '
         'create domain pg_temp.int4 as pg_catalog.text check (false); '
@@ -146,16 +146,18 @@ begin
 end
 $$;
 select is(t.live(current_user), 'untouched', 'the owner uses no planted object');
-select is(t.live('hostile_role'), 'untouched', 'nor does a role with rights');
--- The traps are set: without pgq's own search_path they go off.
+select is(t.live('hostile_role'), 'untouched', 'a role with rights uses no planted object');
+-- Control: without the search_path of pgq, the planted objects are used.
 select is(
     t.outcome(current_user, $$set local search_path = pg_temp, public, pg_catalog;
-                              select length('a')$$), 'QH001', 'a planted function would be found');
+                              select length('a')$$), 'QH001',
+    'a planted function is called without the search_path of pgq');
 select is(
     t.outcome(current_user, $$set local search_path = pg_temp, public, pg_catalog;
-                              select 1 + 1$$), 'QH001', 'and a planted operator');
+                              select 1 + 1$$), 'QH001',
+    'a planted operator is called without the search_path of pgq');
 
--- A cast to what pgq expects runs in the name of the caller, before pgq begins.
+-- A cast to the type of a parameter runs as the caller, before the function of pgq starts.
 create schema hostile;
 grant all on schema hostile to hostile_role;
 set local role hostile_role;
@@ -172,7 +174,7 @@ create cast (hostile.bait as pg_catalog.jsonb) with function hostile.spring(host
 select pgq.publish('h', row(1)::hostile.bait);
 reset role;
 select is((select string_agg(who, ' ') from hostile.ran_as), 'hostile_role',
-    'a planted cast gets no rights');
+    'a planted cast runs as the caller, without more rights');
 
 select is_empty('select * from pgq.check()', 'the stored state is sound');
 select * from finish();

@@ -1,9 +1,9 @@
--- Roles by functions and relations: the rights of each. An object of the catalog without a row
+-- What each role may do with each function and relation. A function of the catalog without a row
 -- fails the test.
 begin;
 select no_plan();
 
--- A role for each right to "own"; the stranger may do everything, but to another queue.
+-- A role for each right to the queue "own". The stranger has all rights to another queue only.
 create role matrix_nobody;
 create role matrix_publisher;
 create role matrix_consumer;
@@ -41,7 +41,7 @@ insert into pgq.staged (token, position, topic, payload) values (:'staged', 1, '
 create temp table matrix (
     function text, statement text, publisher text, consumer text, admin text, stranger text);
 insert into matrix values
-    -- what tells nothing of any queue
+    -- functions that reveal nothing about queues
     ('now', 'select pgq.now()', 'ok', 'ok', 'ok', 'ok'),
     ('version', 'select pgq.version()', 'ok', 'ok', 'ok', 'ok'),
     ('matches', $$select pgq.matches('{}', '{}')$$, 'ok', 'ok', 'ok', 'ok'),
@@ -88,7 +88,7 @@ insert into matrix values
     ('pause_schedule', $$select pgq.pause_schedule('mine')$$, '42501', '42501', '42501', '42501'),
     ('resume_schedule', $$select pgq.resume_schedule('mine')$$,
         '42501', '42501', '42501', '42501'),
-    -- Who answers has to see the question and to be let into the topic of the answer.
+    -- A reply needs the right to read the request and the right to publish to its reply_to.
     ('reply', format('select pgq.reply(%s, ''1'')', :held), 'P0002', '42501', 'ok', 'P0002'),
     -- consume
     ('claim', $$select pgq.claim('own')$$, '42501', 'ok', 'ok', '42501'),
@@ -135,7 +135,7 @@ insert into matrix values
     ('wait_end', $$select pgq.wait_end('own', 'w')$$, '42501', 'ok', 'ok', '42501'),
     ('channel', $$select pgq.channel('own')$$, '42501', 'ok', 'ok', '42501'),
     ('explain_filter', $$select pgq.explain_filter('own', '{}')$$, '42501', 'ok', 'ok', '42501'),
-    -- These answer everybody who consumes something; what they answer is tested elsewhere.
+    -- Every role that consumes from some queue may call these; other tests check what they return.
     ('seen', format('select pgq.seen(''h'', %s)', :held), '42501', 'ok', 'ok', 'ok'),
     ('history', format('select pgq.history(%s)', :held), '42501', 'ok', 'ok', 'ok'),
     ('replies', $$select pgq.replies('c')$$, '42501', 'ok', 'ok', 'ok'),
@@ -170,7 +170,7 @@ insert into matrix values
         '42501', '42501', '42501', '42501'),
     ('alter_subscription', $$select pgq.alter_subscription('own', 'own.*', '{"a": 1}')$$,
         '42501', '42501', 'ok', '42501'),
-    -- the owner's
+    -- functions for the owner only
     ('create_queue', $$select pgq.create_queue('new')$$, '42501', '42501', '42501', '42501'),
     ('grant_queue', $$select pgq.grant_queue('own', 'matrix_nobody', 'publish')$$,
         '42501', '42501', '42501', '42501'),
@@ -184,7 +184,7 @@ insert into matrix values
     ('archive_begin', $$select pgq.archive_begin('o')$$, '42501', '42501', '42501', '42501'),
     ('archive_end', $$select pgq.archive_end('o')$$, '42501', '42501', '42501', '42501'),
     ('check', 'select pgq."check"()', '42501', '42501', '42501', '42501'),
-    -- the table that is an interface
+    -- writing to tables and sequences: INSERT into pgq.message is part of the interface
     ('insert', $$insert into pgq.message (topic, payload) values ('own', '1')$$,
         'ok', '42501', 'ok', '42501'),
     ('insert', $$insert into pgq.message (topic, payload) values ('own', '1'), ('own.a', '2')$$,
@@ -227,22 +227,22 @@ cross join lateral (values
     ('matrix_nobody', '42501'), ('matrix_publisher', m.publisher),
     ('matrix_consumer', m.consumer), ('matrix_member', m.consumer), ('matrix_admin', m.admin),
     ('matrix_stranger', m.stranger)) r (role, outcome);
-select cmp_ok((select count(*) from expected), '>', 300::bigint, 'the matrix has cells to look at');
+select cmp_ok((select count(*) from expected), '>', 300::bigint, 'the matrix has cells to check');
 select is_empty(
     $$select e.role, e.statement, e.outcome as expected, t.outcome(e.role, e.statement) as got
       from expected e where t.outcome(e.role, e.statement) <> e.outcome$$,
-    'under SET ROLE every role gets what it may have, and nothing else');
+    'after SET ROLE, every statement has the expected outcome for every role');
 select is_empty(
     $$select e.role, e.statement, e.outcome as expected,
              t.outcome(e.role, e.statement, 'session_authorization') as got
       from expected e
       where t.outcome(e.role, e.statement, 'session_authorization') <> e.outcome$$,
-    'and logged in it gets the same');
+    'after SET SESSION AUTHORIZATION, every statement has the expected outcome for every role');
 select is_empty(
     $$select e.statement, t.outcome(current_user, e.statement) as got
       from (select distinct statement from expected where outcome = 'ok') e
       where t.outcome(current_user, e.statement) <> 'ok'$$,
-    'the owner may do all of it');
+    'the owner may do everything that a role may do');
 
 -- tables, views and sequences: who may read them
 create temp table readable (relation text, roles text[]);
@@ -270,7 +270,7 @@ select is_empty(
         and (t.outcome(r.role, format('select * from pgq.%I', c.relname)) = 'ok')
             <> exists (select from readable a where a.relation = c.relname
                        and r.role = any (a.roles))$$,
-    'every role may read the views of its right and no table');
+    'every role may read the views that belong to its right, and no table');
 select is_empty(
     $$select c.relname, r.role
       from pg_class c
@@ -280,7 +280,7 @@ select is_empty(
             when 'S' then has_sequence_privilege(r.role, c.oid, 'update')
             else has_table_privilege(r.role, c.oid, 'insert, update, delete, truncate, trigger')
             end$$,
-    'and write to none, but for the columns of a message');
+    'no role may write to a whole table, view or sequence');
 select is_empty(
     $$select p.proname, r.role
       from pg_proc p
@@ -289,7 +289,7 @@ select is_empty(
         and has_function_privilege(r.role, p.oid, 'execute')
         and p.proname not in (
             '_queue_stats', '_metrics', '_findings', '_server_findings', '_span')$$,
-    'nobody may call what is internal, but the bodies of views');
+    'no role may call internal functions, except those that views use');
 
 select is_empty('select * from pgq.check()', 'the stored state is sound');
 select * from finish();

@@ -1,44 +1,46 @@
 -- Frequent queries use an index.
 begin;
 select no_plan();
--- The tables are empty here: only the choice of an index is asked for.
+-- The tables are empty here: the test is only about the choice of an index.
 set local enable_seqscan = off;
 set local enable_sort = off;
 create temp table question (question text, statement text, index_name text);
 insert into question values
-    ('what comes next in a queue',
+    ('the next messages of a queue',
      'select ids from pgq.ready where queue_id = 1 order by rank limit 9', 'ready_rank_idx'),
-    ('what comes next in a lane',
+    ('the next messages of a lane',
      'select ids from pgq.ready where lane_id = 1 order by rank limit 9', 'ready_lane_idx'),
-    ('what has expired', 'select ids from pgq.ready where expires_at <= now()',
+    ('expired messages', 'select ids from pgq.ready where expires_at <= now()',
      'ready_expires_idx'),
-    ('what is due', 'select ids from pgq.scheduled where queue_id = 1 and due_at <= now()',
+    ('due messages', 'select ids from pgq.scheduled where queue_id = 1 and due_at <= now()',
      'scheduled_due_idx'),
-    ('what a token holds', 'select ids from pgq.lease where lease_id = 1', 'lease_id_idx'),
-    ('which leases are over', 'select ids from pgq.lease where lease_id < 1000', 'lease_id_idx'),
-    ('what a name holds', $$select ids from pgq.lease where queue_id = 1 and key = 'k'$$,
+    ('the messages of a lease', 'select ids from pgq.lease where lease_id = 1', 'lease_id_idx'),
+    ('expired leases', 'select ids from pgq.lease where lease_id < 1000', 'lease_id_idx'),
+    ('the messages of a named claim',
+     $$select ids from pgq.lease where queue_id = 1 and key = 'k'$$,
      'lease_key_idx'),
-    ('who receives a topic', $$select * from pgq.route where topic = 't' and version = 1$$,
+    ('the queues that receive a topic',
+     $$select * from pgq.route where topic = 't' and version = 1$$,
      'route_topic_idx'),
-    ('who is subscribed to a topic',
+    ('the queues that are subscribed to a topic',
      $$select queue_id from pgq.binding where pattern = 't' and regex is null$$,
      'binding_pattern_idx'),
-    ('what a queue is subscribed to', 'select pattern from pgq.binding where queue_id = 1',
+    ('the subscriptions of a queue', 'select pattern from pgq.binding where queue_id = 1',
      'binding_queue_pattern_unique'),
-    ('what answers a question', $$select * from pgq.message where correlation_id = 'c'$$,
+    ('the replies to a request', $$select * from pgq.message where correlation_id = 'c'$$,
      'message_0_correlation_idx'),
     ('a message by its id', 'select * from pgq.message where id = 1', 'message_0_pkey'),
-    ('whether a handler has seen a message',
+    ('the record that a handler has seen a message',
      $$select from pgq.handled where handler = 'h' and message_id = 1$$, 'handled_pkey'),
-    ('what a handler saw first', $$select message_id from pgq.handled where handler = 'h'
+    ('the oldest record of a handler', $$select message_id from pgq.handled where handler = 'h'
       order by handled_id limit 1$$, 'handled_order_idx'),
-    ('what was seen long ago', $$select from pgq.handled where handled_at < '2000-01-01'$$,
+    ('old records of all handlers', $$select from pgq.handled where handled_at < '2000-01-01'$$,
      'handled_at_idx'),
-    ('which dead letters of a queue are the oldest', 'select message_id from pgq.dead_letter
+    ('the oldest dead letters of a queue', 'select message_id from pgq.dead_letter
       where queue_id = 1 order by failed_at limit 9', 'letter_failed_idx'),
-    ('whether a key was used', $$select from pgq.dedup where topic = 't' and dedup_key = 'k'$$,
+    ('a dedup key', $$select from pgq.dedup where topic = 't' and dedup_key = 'k'$$,
      'dedup_pkey'),
-    ('which keys are over', $$select from pgq.dedup where until < '2000-01-01'$$,
+    ('expired dedup keys', $$select from pgq.dedup where until < '2000-01-01'$$,
      'dedup_until_idx');
 
 create function pg_temp.plan(statement text) returns text language plpgsql as $$
@@ -52,7 +54,9 @@ begin
     return v_plan;
 end
 $$;
-select matches(pg_temp.plan(statement), '\m' || index_name || '\M', question) from question;
+select matches(pg_temp.plan(statement), '\m' || index_name || '\M',
+    format('an index finds %s: %s', question, index_name))
+from question;
 
 select * from finish();
 rollback;

@@ -37,7 +37,7 @@ select results_eq(
     $$select path::text, operands from pgq.compile_filter(pgq.header_not_equals('type', 'paid'))$$,
     $$values ('exists (true?($."type".type() != "null" && !(exists (true?($."type" == "paid")))))',
         '["paid"]'::jsonb)$$,
-    'SqlGenerationSimple: header_not_equals compiles to a value that is another');
+    'SqlGenerationSimple: header_not_equals compiles to not null and not equal');
 select results_eq(
     $$select path::text, operands from pgq.compile_filter(pgq.header_like('type', 'p%d'))$$,
     $$values ('exists (true?($."type" like_regex "^p.*d$" flag "s"))', '["p%d"]'::jsonb)$$,
@@ -45,7 +45,7 @@ select results_eq(
 select results_eq(
     $$select path::text, operands from pgq.compile_filter(pgq.header_in('r', '{US,EU}'))$$,
     $$values ('exists (true?($."r" == "EU" || $."r" == "US"))', '["EU", "US"]'::jsonb)$$,
-    'SqlGenerationSimple: header_in compiles to alternatives');
+    'SqlGenerationSimple: header_in compiles to one equality per value');
 
 -- SqlGenerationCompound
 select is(c.operand_count, 2, 'SqlGenerationCompound: all_of has the operands of its parts')
@@ -55,14 +55,14 @@ from pgq.compile_filter(pgq.any_of(pgq.header_equals('a', '1'), pgq.header_equal
 select is(c.operand_count, 3, 'SqlGenerationCompound: nested filters have all operands')
 from pgq.compile_filter(pgq.all_of(pgq.header_equals('a', '1'), pgq.any_of(
     pgq.header_equals('b', '2'), pgq.header_like('c', '3%')))) as c;
-select is(c.operand_count, 4, 'SqlGenerationCompound: all_of and header_in count each value')
+select is(c.operand_count, 4, 'SqlGenerationCompound: all_of counts each value of header_in')
 from pgq.compile_filter(pgq.all_of(pgq.header_equals('a', '1'),
     pgq.header_in('b', '{x,y,z}'))) as c;
 
 -- EqualsAndHashCode
 select is(pgq._filter_parse('{"a": 1, "bb": {"$in": ["x", "y"]}}'),
     pgq._filter_parse('{"bb": {"$in": ["y","x","x"]},   "a": 1.0}'),
-    'EqualsAndHashCode: equal filters are equal, whatever their order and spacing');
+    'EqualsAndHashCode: order, spacing and duplicates make no difference');
 select isnt(pgq.header_equals('a', '1'), pgq.header_equals('a', '2'),
     'EqualsAndHashCode: different filters differ');
 
@@ -72,23 +72,29 @@ select lives_ok(
       from unnest('{type,eventType,event_type,event-type,X123}'::text[]) k$$,
     'ValidHeaderKeyPatterns: letters, digits, underscores and hyphens are accepted');
 
--- what they select
+-- The messages that each builder selects.
 select is(array(select pgq.matches(f.filter, h.headers) from (values
         (1, '{}'::jsonb), (2, '{"k": null}'), (3, '{"k": "a"}'), (4, '{"k": "b"}')) h (n, headers)
         order by h.n), f.expected, f.why)
 from (values
-    (pgq.header_equals('k', 'a'), '{f,f,t,f}'::boolean[], 'header_equals selects the value'),
-    (pgq.header_in('k', '{a,b}'), '{f,f,t,t}', 'header_in selects each value'),
-    (pgq.header_not_equals('k', 'a'), '{f,f,f,t}', 'header_not_equals needs a value'),
-    (pgq.header_not_equals('k', 'a', true), '{t,t,f,t}', 'unless a missing one is included'),
-    (pgq.header_like('k', 'a%'), '{f,f,t,f}', 'header_like selects the pattern'),
+    (pgq.header_equals('k', 'a'), '{f,f,t,f}'::boolean[],
+        'header_equals selects messages with the value'),
+    (pgq.header_in('k', '{a,b}'), '{f,f,t,t}',
+        'header_in selects messages with any of its values'),
+    (pgq.header_not_equals('k', 'a'), '{f,f,f,t}',
+        'header_not_equals excludes messages whose header is missing or null'),
+    (pgq.header_not_equals('k', 'a', true), '{t,t,f,t}',
+        'header_not_equals with include_missing selects missing and null headers, too'),
+    (pgq.header_like('k', 'a%'), '{f,f,t,f}',
+        'header_like selects messages that match the pattern'),
     (pgq.all_of(pgq.header_like('k', '%'), pgq.header_not_equals('k', 'b')), '{f,f,t,f}',
-        'all_of selects what all select'),
+        'all_of selects messages that match all filters'),
     (pgq.any_of(pgq.header_equals('k', 'a'), pgq.header_equals('k', 'b')), '{f,f,t,t}',
-        'any_of selects what any selects')) as f (filter, expected, why);
+        'any_of selects messages that match any filter')) as f (filter, expected, why);
 select is(pgq.header_equals('payload', 'x'), '{"headers.payload": "x"}',
-    'a header named like a scope is named by its path');
-select is(pgq.header_equals('type', 'x'), '{"type": "x"}', 'any other by its name');
+    'a header named payload is written as headers.payload');
+select is(pgq.header_equals('type', 'x'), '{"type": "x"}',
+    'any other header is written by its name');
 select is(pgq.all_of(pgq.header_equals('a', '1'), '{}'), '{"$and": [{"a": "1"}, {}]}',
     'all_of writes $and');
 select is(pgq.any_of(variadic array[pgq.header_equals('a', '1'), '{}']),

@@ -1,4 +1,4 @@
--- Filters projected to some headers, and the part of a message that a tree reads.
+-- Filters projected to lane keys, and the part of a message that a filter reads.
 begin;
 select plan(26);
 
@@ -12,39 +12,45 @@ returns text language sql as $$
         pgq._filter_parse(weaker)::text || case when is_final then ' final' else '' end, why)
 $$;
 
-select pg_temp.same('{"a": 1}', '{a}', '{"a": 1}', true, 'a test of a key stays');
-select pg_temp.same('{"a": 1}', '{b}', '{}', false, 'a test of another field is given up');
-select pg_temp.same('{"a": 1, "b": 2}', '{a}', '{"a": 1}', false, 'and keeps what is known');
+select pg_temp.same('{"a": 1}', '{a}', '{"a": 1}', true, 'a test of a lane key is kept');
+select pg_temp.same('{"a": 1}', '{b}', '{}', false, 'a test of another field is dropped');
+select pg_temp.same('{"a": 1, "b": 2}', '{a}', '{"a": 1}', false,
+    'a test of a lane key is kept beside a test that is dropped');
 select pg_temp.same('{"$or": [{"a": 1}, {"b": 2}]}', '{a}', '{}', false,
-    'or with something unknown is unknown');
+    '$or is dropped if one test is of another field');
 select pg_temp.same('{"$or": [{"a": 1}, {"b": 2}]}', '{a,b}', '{"$or": [{"a": 1}, {"b": 2}]}', true,
-    'or of known keys stays');
+    '$or of tests of lane keys is kept');
 select pg_temp.same('{"$not": {"a": 1}}', '{a}', '{"$not": {"a": 1}}', true,
-    'a complement of a key stays');
+    '$not of a test of a lane key is kept');
 select pg_temp.same('{"$not": {"b": 1}}', '{a}', '{}', false,
-    'a complement of another field is given up, not turned into false');
+    '$not of a test of another field is dropped, not turned into false');
 select pg_temp.same('{"$not": {"a": 1, "b": 2}}', '{a}', '{}', false,
-    'a complement of and is or');
+    '$not of several tests is dropped if one of them is of another field');
 select pg_temp.same('{"$nor": [{"a": 1}, {"b": 2}]}', '{a}', '{"$not": {"a": 1}}', false,
-    'a complement of or is and');
-select pg_temp.same('{"a": {"$ne": 1}}', '{a}', '{"a": {"$ne": 1}}', true, '$ne of a key stays');
-select pg_temp.same('{"payload.a": 1}', '{a}', '{}', false, 'a payload field is no header');
-select pg_temp.same('{"msg.topic": "x"}', '{topic}', '{}', false, 'a field of msg is no header');
+    '$nor keeps the complements of tests of lane keys');
+select pg_temp.same('{"a": {"$ne": 1}}', '{a}', '{"a": {"$ne": 1}}', true,
+    '$ne of a lane key is kept');
+select pg_temp.same('{"payload.a": 1}', '{a}', '{}', false,
+    'a payload field is not the header of the same name');
+select pg_temp.same('{"msg.topic": "x"}', '{topic}', '{}', false,
+    'a field of msg is not the header of the same name');
 select pg_temp.same('{"a": ["x", {"anything-but": "y"}, {"suffix": "z"}]}', '{a}',
-    '{"a": ["x", {"anything-but": "y"}, {"suffix": "z"}]}', true, 'a list of a key stays');
+    '{"a": ["x", {"anything-but": "y"}, {"suffix": "z"}]}', true,
+    'a list of alternatives of a lane key is kept');
 select pg_temp.same('{"a": [1], "payload": {"b": {"c": [1], "d": [2]}}}', '{a}', '{"a": [1]}',
-    false, 'lists of the payload are given up');
+    false, 'lists of payload fields are dropped');
 select pg_temp.same('{"$not": {"payload": {"b": {"c": [1], "d": [{"exists": false}]}}}}', '{a,b}',
-    '{}', false, 'and their complement');
-select pg_temp.same('{}', '{a}', '{}', true, 'everything stays everything');
-select pg_temp.same('{"$const": false}', '{}', '{"$const": false}', true, 'nothing stays nothing');
+    '{}', false, '$not of lists of payload fields is dropped');
+select pg_temp.same('{}', '{a}', '{}', true, 'a filter that matches everything is kept');
+select pg_temp.same('{"$const": false}', '{}', '{"$const": false}', true,
+    'a filter that matches nothing is kept');
 select pg_temp.same('{"a": {"$elemMatch": {"b": 1}}, "payload.x": 1}', '{a}',
-    '{"a": {"$elemMatch": {"b": 1}}}', false, 'the fields of an element belong to its key');
+    '{"a": {"$elemMatch": {"b": 1}}}', false, 'a test of the elements of a lane key is kept');
 select is(
     (select jsonb_path_match('{}', pgq._filter_path(w.tree), '{}', true)
         from pgq._filter_project(pgq._filter_parse('{"a": {"$exists": false}, "b": 1}'),
             '{a}') as w),
-    true, 'a missing key is missing in the weaker filter, too');
+    true, 'a projected filter for a missing lane key matches a message without it');
 
 select is(pgq._filter_scope(pgq._filter_parse(f.filter)), f.scope,
     coalesce(f.filter::text, 'NULL') || ' reads ' || f.scope)

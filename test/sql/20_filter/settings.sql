@@ -12,13 +12,17 @@ set local timezone = 'Pacific/Kiritimati';
 set local quote_all_identifiers = on;
 select no_plan();
 
-select is(pgq.matches_topic('a.*', 'a.b'), true, 'a pattern matches');
-select is(pgq.matches_topic('a.*', 'axb'), false, 'its dots are dots');
-select is(pgq.matches_topic('a.#', 'axb'), false, 'also before any number of words');
-select is(pgq.matches_topic('#.a', 'xa'), false, 'and behind');
+select is(pgq.matches_topic('a.*', 'a.b'), true, 'a topic pattern matches');
+select is(pgq.matches_topic('a.*', 'axb'), false, 'a dot in a topic pattern matches only a dot');
+select is(pgq.matches_topic('a.#', 'axb'), false,
+    'a dot before a wildcard for several words matches only a dot');
+select is(pgq.matches_topic('#.a', 'xa'), false,
+    'a dot after a wildcard for several words matches only a dot');
 select throws_ok($$select pgq.create_queue('a b')$$, '22023', null, 'a topic has no spaces');
-select throws_ok($$select pgq.subscribe('a', 'a b.*')$$, '22023', null, 'nor has a pattern');
-select is(pgq.matches(f, '{"k": "a_b"}'), m, format('%s: %s', f, m))
+select throws_ok($$select pgq.subscribe('a', 'a b.*')$$, '22023', null,
+    'a topic pattern has no spaces');
+select is(pgq.matches(f, '{"k": "a_b"}'), m,
+    format('%s %s a_b', f, case when m then 'matches' else 'does not match' end))
 from (values
     ('{"k": {"$like": "a_b"}}'::jsonb, true), ('{"k": {"$like": "a%"}}', true),
     (jsonb_build_object('k', jsonb_build_object('$like', E'a\\_b')), true),
@@ -29,9 +33,9 @@ from (values
     ('{"k": {"$regex": "^a.b$"}}', true)) c (f, m);
 select is(pgq.matches('{"msg.published_at": {"$gte": "2030-01-31"}}', '{}',
                       published_at => '2030-01-30 23:00:00+00'), false,
-    'a date begins in UTC');
+    'a date begins at midnight UTC');
 
--- so it is for everything that is parsed when it is first used
+-- A PL/pgSQL function is parsed at its first use, with the settings of that session.
 select is_empty(
     $$select p.oid::regprocedure, m[2]
       from pg_proc p

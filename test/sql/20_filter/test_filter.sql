@@ -1,4 +1,4 @@
--- The compiled test: inlined into the statement that uses it, and total on any input.
+-- The compiled test: inlined into the statement that uses it, and true or false on any input.
 begin;
 select no_plan();
 
@@ -23,12 +23,13 @@ end
 $$;
 select unalike(pg_temp.plan_of(s), '%_test_filter%', 'the test is inlined for scope ' || s)
 from unnest('{headers,payload,content,message}'::text[]) as s;
-select unalike(pg_temp.plan_of(s), '%jsonb_build_object%', 'scope ' || s || ' builds nothing')
+select unalike(pg_temp.plan_of(s), '%jsonb_build_object%', 'scope ' || s || ' builds no document')
 from unnest('{headers,payload}'::text[]) as s;
 select unalike(pg_temp.plan_of('headers'), '%CASE%', 'scope headers reads the headers alone');
 select unalike(pg_temp.plan_of('content'), '%msg%',
     'scope content does not build the fields of msg');
-select unalike(pg_temp.plan_of('message'), '%_message_document%', 'the document is inlined');
+select unalike(pg_temp.plan_of('message'), '%_message_document%',
+    'the document of scope message is inlined');
 
 -- every operator on every kind of value, in each scope: true or false, never NULL, never an error
 create temp table operator_of (test text);
@@ -67,37 +68,39 @@ select is_empty($$
 $$, 'a compiled filter is true or false on any message');
 
 select ok(pgq._test_filter(null, null, null, null, null, null, null, null, null, null, null, null,
-    null, null, null, null), 'no filter passes everything');
+    null, null, null, null), 'every message passes if the filter is null');
 
--- large lists are searched, not walked, and mean the same
+-- Large lists use a binary search, with the same result.
 select is(
     (select array_agg(i) from generate_series(1, 3000) as i
         where pgq._test_filter(c.path, c.scope, jsonb_build_object('k', i), null, null, 0, null,
             null, null, null, null, 1, null, null, null, now())),
-    array(select i * 3 from generate_series(1, 1000) as i), 'a list of 1000 numbers finds each')
+    array(select i * 3 from generate_series(1, 1000) as i),
+    'a list of 1000 numbers matches each of them and nothing else')
 from pgq.compile_filter(jsonb_build_object('k',
     (select jsonb_agg(i * 3 order by random()) from generate_series(1, 1000) as i))) as c;
 select is(
-    (select count(*) from generate_series(1, 3000) as i
+    (select array_agg(i) from generate_series(1, 3000) as i
         where pgq._test_filter(c.path, c.scope, null,
             jsonb_build_object('k', jsonb_build_array('é' || i)), null, 0, null,
             null, null, null, null, 1, null, null, null, now())),
-    1000::bigint, 'a list of 1000 texts finds each')
+    array(select i * 3 from generate_series(1, 1000) as i),
+    'a list of 1000 texts matches each of them and nothing else')
 from pgq.compile_filter(jsonb_build_object('payload.k',
     (select jsonb_agg('é' || i * 3 order by random()) from generate_series(1, 1000) as i))) as c;
 
 -- one normal form for many spellings
 select is(pgq._filter_parse(f.filter), pgq._filter_parse('{"k": "a"}'),
-    f.filter::text || ' is {"k": "a"}')
+    f.filter::text || ' has the same normal form as {"k": "a"}')
 from (values
     ('{"headers.k": "a"}'::jsonb), ('{"headers": {"k": "a"}}'), ('{"k": ["a"]}'),
     ('{"k": {"$eq": "a"}}'), ('{"k": {"$in": ["a", "a"]}}'), ('{"$and": [{"k": "a"}, {}]}'),
     ('{"$or": [{"k": "a"}, {"$const": false}]}'), ('{"$not": {"$nor": [{"k": "a"}]}}'),
     ('{"$not": {"$not": {"k": "a"}}}'), ('{"$path": ["headers", "k"], "$eq": "a"}')) as f (filter);
 select is(pgq._filter_parse('{"$or": [{"k": "a"}, {}]}'), 'true',
-    'a filter that keeps all is true');
+    'the normal form of a filter that matches everything is true');
 select is(pgq._filter_parse('{"k": "a", "$const": false}'), 'false',
-    'one that keeps none is false');
+    'the normal form of a filter that matches nothing is false');
 
 -- the catalog
 select is_empty($$
@@ -110,7 +113,7 @@ select is_empty($$
             or obj_description(p.oid, 'pg_proc') is null
             or has_function_privilege('public', p.oid, 'execute')
             or p.provolatile = 'v')
-$$, 'each function pins its search path, is described, closed to PUBLIC and not volatile');
+$$, 'each filter function pins its search path, has a comment, is closed to PUBLIC, not volatile');
 
 select * from finish();
 rollback;

@@ -29,7 +29,7 @@ select is_empty($$
     select e.pattern, e.topic from example as e
     where pgq.matches(jsonb_build_object('msg.topic', jsonb_build_object('$topic', e.pattern)),
         '{}', topic => e.topic) <> e.expected
-$$, '$topic means the same');
+$$, 'the operator $topic matches the same topics as matches_topic');
 
 select throws_ok(format('select pgq.matches_topic(%L, %L)', p.pattern, 'a'), 'QU004', p.message,
     format('the pattern %L is refused', p.pattern))
@@ -41,9 +41,11 @@ from (values
     ('.a', 'invalid filter: the topic pattern has an empty word'),
     ('a.', 'invalid filter: the topic pattern has an empty word'),
     ('', 'invalid filter: the topic pattern is empty')) as p (pattern, message);
-select lives_ok($$select pgq._topic_regex(repeat('a', 1024))$$, 'a pattern has 1024 characters');
-select throws_ok($$select pgq._topic_regex(repeat('a', 1025))$$, 'QU004', null, 'and not 1025');
-select is(pgq.matches_topic(null, 'a'), null, 'no pattern gives no answer');
+select lives_ok($$select pgq._topic_regex(repeat('a', 1024))$$,
+    'a topic pattern may have 1024 characters');
+select throws_ok($$select pgq._topic_regex(repeat('a', 1025))$$, 'QU004', null,
+    'a topic pattern with 1025 characters is refused');
+select is(pgq.matches_topic(null, 'a'), null, 'matches_topic with a null pattern returns null');
 
 select * from finish();
 rollback;

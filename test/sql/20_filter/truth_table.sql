@@ -23,7 +23,7 @@ insert into row_of_table values
     ('{"k": {"$isNull": true}}',                   'T T . . . . . . . . . . . .'),
     ('{"k": {"$gt": 4}}',                          '. . . . . . T T . . . . . .'),
     ('{"k": {"$lt": "b"}}',                        '. . T T T . . . T . T . . .'),
-    -- the words of SNS and EventBridge
+    -- operators of SNS and EventBridge
     ('{"k": "a"}',                                 '. . . T . . . . . . T . . T'),
     ('{"k": ["a"]}',                               '. . . T . . . . . . T . . T'),
     ('{"k": [{"anything-but": "a"}]}',             '. T T . T T T T T T T . . .'),
@@ -43,13 +43,13 @@ select is(
     (select string_agg(
         case when pgq.matches(jsonb_build_object('payload', r.filter), '{}', s.document) then 'T'
             else '.' end, ' ' order by s.position) from sample as s),
-    r.expected, r.filter::text || ' gives its row of the table')
+    r.expected, r.filter::text || ' has the documented row for the payload')
 from row_of_table as r;
 select is(
     (select string_agg(
         case when pgq.matches(r.filter, s.document) then 'T' else '.' end, ' ' order by s.position)
         from sample as s where s.position <= 11),
-    left(r.expected, 21), r.filter::text || ' gives it for headers')
+    left(r.expected, 21), r.filter::text || ' has the documented row for headers')
 from row_of_table as r;
 
 select is(
@@ -58,7 +58,7 @@ select is(
             = pgq.matches(jsonb_build_object('$not', r.filter), s.document, s.document)),
     0::bigint, '$not is the exact complement of every row');
 
--- the row of a field is its row as an element, too
+-- A field of an array element has the same row.
 select is(
     (select count(*) from row_of_table as r, sample as s
         where not r.filter ? '$not' and s.position not in (1, 2) and pgq.matches(

@@ -1,4 +1,4 @@
--- A queue that has used all the filters it may keep takes nothing from the others.
+-- A queue whose filter cache is full does not affect other queues.
 begin;
 select no_plan();
 select t.at(now());
@@ -14,11 +14,13 @@ create function t.kept(queue text) returns bigint language sql
 return (select count(*) from pgq.filter f join pgq.queue q using (queue_id)
         where q.name = kept.queue);
 
-select is(t.take('mine', '{"n": 2}'), '2', 'a queue at its limit claims by another filter');
-select is(t.kept('mine'), pgq._limit('filters')::bigint, 'which is not kept');
-select is(t.take('theirs', '{"n": 2}'), '2', 'another queue claims by it');
-select is(t.kept('theirs'), 1::bigint, 'and keeps it');
-select is(t.take('theirs', '{"n": 3}'), '3', 'and the next one');
-select is(t.kept('theirs'), 2::bigint, 'too');
+select is(t.take('mine', '{"n": 2}'), '2',
+    'a queue whose filter cache is full can claim with a new filter');
+select is(t.kept('mine'), pgq._limit('filters')::bigint,
+    'a full filter cache does not store the new filter');
+select is(t.take('theirs', '{"n": 2}'), '2', 'another queue can claim with the same filter');
+select is(t.kept('theirs'), 1::bigint, 'another queue stores the filter');
+select is(t.take('theirs', '{"n": 3}'), '3', 'another queue can claim with a second filter');
+select is(t.kept('theirs'), 2::bigint, 'another queue stores the second filter');
 select * from finish();
 rollback;

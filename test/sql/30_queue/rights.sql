@@ -1,4 +1,4 @@
--- Rights to queues: granted, inherited, revoked, forgotten.
+-- Rights to queues: granted, inherited, revoked, removed by maintenance.
 begin;
 select no_plan();
 
@@ -11,56 +11,60 @@ select pgq.create_queue('one'), pgq.create_queue('two');
 
 -- granting
 select is(pgq.grant_queue('one', 'rights_a', 'publish'), true, 'a right is granted');
-select is(pgq.grant_queue('one', 'rights_a', 'publish'), false, 'once');
+select is(pgq.grant_queue('one', 'rights_a', 'publish'), false,
+    'granting a right again changes nothing');
 select results_eq(
     $$select queue, role::text collate "default", "right" from pgq.rights$$,
-    $$values ('one', 'rights_a', 'publish')$$, 'the view tells it');
+    $$values ('one', 'rights_a', 'publish')$$, 'the view rights lists a granted right');
 select throws_ok($$select pgq.grant_queue('none', 'rights_a', 'publish')$$, 'QU001', null,
-    'of a queue that does not exist there are no rights');
+    'a right to a queue that does not exist is refused');
 select throws_ok($$select pgq.grant_queue('one', 'rights_missing', 'publish')$$, '42704', null,
-    'nor for a role that does not exist');
+    'a right for a role that does not exist is refused');
 select throws_ok($$select pgq.grant_queue('one', 'public', 'publish')$$, '42704', null,
-    'PUBLIC is no role');
+    'a right for PUBLIC is refused');
 select throws_ok($$select pgq.grant_queue('one', 'rights_a', 'read')$$, '22023', null,
     'an unknown right is refused');
 select throws_ok($$select pgq.grant_queue('one', 'rights_a', null)$$, '22023', null,
-    'and none at all');
+    'granting a null right is refused');
 select throws_ok($$select pgq.grant_queue('one', null, 'publish')$$, '42704', null,
-    'and no role');
+    'granting a right to a null role is refused');
 select throws_ok($$select pgq.revoke_queue('none', 'rights_a', 'publish')$$, 'QU001', null,
-    'to revoke takes a queue');
+    'revoking a right to a queue that does not exist is an error');
 select throws_ok($$select pgq.revoke_queue('one', 'rights_missing', 'publish')$$, '42704', null,
-    'and a role');
+    'revoking a right of a role that does not exist is an error');
 select throws_ok($$select pgq.revoke_queue('one', 'rights_a', 'all')$$, '22023', null,
-    'and a right');
+    'revoking an unknown right is an error');
 select is(pgq.grant_queue('one', 'rights; drop "x"', 'publish'), true,
-    'any name of a role will do');
+    'a right can be granted to a role whose name needs quotes');
 select is(t.outcome('rights; drop "x"', $$select pgq.publish('one', '1')$$), 'ok',
-    'and it can publish');
-select is(pgq.revoke_queue('one', 'rights; drop "x"', 'publish'), true, 'and lose the right');
+    'a role whose name needs quotes can use its right');
+select is(pgq.revoke_queue('one', 'rights; drop "x"', 'publish'), true,
+    'a right can be revoked from a role whose name needs quotes');
 
 -- by membership
 select is(t.outcome('rights_member', $$select pgq.claim('one')$$), '42501',
-    'a member of a role without rights has none');
+    'a member of a group without rights has no rights');
 select pgq.grant_queue('one', 'rights_group', 'consume');
 select is(t.outcome('rights_member', $$select pgq.claim('one')$$), 'ok',
     'a member has the rights of its group');
 select is(t.outcome('rights_outsider', $$select pgq.claim('one')$$), '42501',
-    'but not one that does not inherit');
+    'a member that does not inherit has no rights of its group');
 select is(
     t.outcome('rights_outsider', 'set local role rights_group; select pgq.claim(''one'')',
-        'session_authorization'), 'ok', 'unless it becomes the group by SET ROLE');
+        'session_authorization'), 'ok',
+    'a member that does not inherit has the rights of its group after SET ROLE');
 grant rights_outsider to rights_member;
 select is(
     t.outcome('rights_member', 'set local role rights_outsider; select pgq.claim(''one'')',
-        'session_authorization'), '42501', 'who steps down by SET ROLE has less');
+        'session_authorization'), '42501',
+    'after SET ROLE to a role with fewer rights, a session has only these');
 do $$ begin
     execute format('create role rights_deputy in role %I', current_user);
 end $$;
 select is(t.outcome('rights_deputy', $$select pgq.claim('two')$$), 'ok',
-    'members of the owner may do everything');
+    'a member of the owner''s role can claim without a granted right');
 
--- who has published, by function, INSERT and reply
+-- the publisher of a message, by function and by INSERT
 select t.answer('rights_a', $$select pgq.publish('one', '"p"')$$);
 select t.answer('rights_a', $$select pgq.publish_batch('one', '{"\"p\""}')$$);
 set local role rights_a;
@@ -71,61 +75,66 @@ select results_eq(
     $$select payload #>> '{}', publisher, count(*)::int from pgq.message
       where payload in ('"p"', '"o"') group by 1, 2 order by 1$$,
     $$values ('o', null, 1), ('p', 'rights_a', 3)$$,
-    'a message says which role has published it, whoever calls itself its sender');
+    'publisher is the role that published the message, whatever its sender; null for the owner');
 
--- an answer by the owner carries nothing where the asking role could not send it
+-- A reply by the owner goes only to a topic that the requesting role could publish to.
 select pgq.create_queue('payments');
 select t.answer('rights_a', $$select pgq.publish('one', '"q"', reply_to => 'payments')$$)
     as asked \gset
 select throws_ok(format('select pgq.reply(%s, ''1'')', :asked), '42501', null,
-    'a reply goes only where the role that asked may publish');
-select is_empty($$select from pgq.message where topic = 'payments'$$, 'nothing is sent there');
+    'a reply to a topic that the requesting role may not publish to is refused');
+select is_empty($$select from pgq.message where topic = 'payments'$$,
+    'a refused reply is not published');
 select t.answer('rights_a', $$select pgq.publish('one', '"q"', reply_to => 'one')$$) as asked \gset
-select isnt(pgq.reply(:asked, '1'), null, 'where it may, it goes');
+select isnt(pgq.reply(:asked, '1'), null,
+    'a reply to a topic that the requesting role may publish to is published');
 select pgq.publish('one', '"q"', reply_to => 'payments') as asked \gset
-select isnt(pgq.reply(:asked, '1'), null, 'the owner may ask for answers anywhere');
+select isnt(pgq.reply(:asked, '1'), null, 'the owner may request a reply to any topic');
 
--- handlers of roles are their own, whatever they are called
+-- Each role has its own handlers, whatever their names.
 create role billing;
 select pgq.grant_queue('one', 'billing', 'consume');
-select is(t.answer('billing', $$select pgq.seen('charge', 1)$$), 'false', 'a role has a handler');
-select is(pgq.seen('billing:charge', 1), false, 'it marks nothing for a handler of the owner');
-select is(t.answer('billing', $$select pgq.seen('charge', 1)$$), 'true', 'and knows its own');
+select is(t.answer('billing', $$select pgq.seen('charge', 1)$$), 'false',
+    'the handler of a role has not seen a new message');
+select is(pgq.seen('billing:charge', 1), false,
+    'a handler of the owner has not seen what the handler of a role has seen');
+select is(t.answer('billing', $$select pgq.seen('charge', 1)$$), 'true',
+    'the handler of a role has seen its message');
 
 -- row types
 select is(t.outcome('rights_a', format('create temp table stolen (c pgq.%s)', x)), '42501',
     format('no role can make a column of the type pgq.%s', x))
 from unnest('{queue,message,ready,dead_letter,rights}'::text[]) x;
 
--- the caller is not for the caller to say
+-- A role cannot choose the value of the parameter caller.
 select is(
     t.outcome('rights_a', format('select pgq.publish(''two'', ''1'', caller => %L)', current_user)),
-    '23514', 'nobody can call in the name of another');
+    '23514', 'a role cannot pass another role as caller');
 select is(t.outcome('rights_a', $$select pgq.publish('two', '1', caller => null)$$), '23502',
-    'or of nobody');
+    'a role cannot pass null as caller');
 select is(t.outcome('rights_a', $$select pgq.publish('two', '1', caller => (
     select b.c from (values (1)) a (i) left join (
         select 1 as i, null::name::pgq.caller as c where false) b on b.i = a.i))$$), '42501',
-    'even where PostgreSQL lets a null pass');
+    'a null caller is refused even where PostgreSQL does not check the domain');
 select is(t.outcome('rights_a', $$select pgq.publish('one', '1', caller => 'rights_a')$$), 'ok',
-    'only in its own');
+    'a role can pass itself as caller');
 select is(t.outcome('rights_a', 'create temp table stolen (c pgq.caller)'), '42501',
-    'and cannot store a caller for later');
+    'a role cannot store a caller in a table');
 
--- A function with its owner's rights publishes with those, whoever calls it.
+-- A SECURITY DEFINER function publishes with the rights of its owner, whoever calls it.
 create schema rights_app;
 create function rights_app.send(topic text) returns bigint language sql security definer
 set search_path = pg_catalog, pg_temp as $$select pgq.publish(topic, '1')$$;
 alter function rights_app.send(text) owner to rights_a;
 grant usage on schema rights_app to public;
 select is(t.outcome('rights_outsider', $$select rights_app.send('one')$$), 'ok',
-    'an application can publish for those who have no right themselves');
+    'a SECURITY DEFINER function can publish for a role without rights');
 select is(t.outcome('rights_outsider', $$select rights_app.send('two')$$), '42501',
-    'as far as its own rights reach');
+    'a SECURITY DEFINER function cannot publish where its owner may not');
 select is(t.outcome(current_user, $$select rights_app.send('two')$$), '42501',
-    'even if a superuser calls it');
+    'a SECURITY DEFINER function gets no rights from a superuser who calls it');
 
--- What a superuser's ANALYZE runs in the name of a table's owner is not the superuser's.
+-- A superuser's ANALYZE runs index expressions as the owner of the table, without more rights.
 select pgq.grant_queue('one', 'rights_a', 'consume');
 select pgq.publish('two', '"secret"');
 grant create on schema rights_app to rights_a;
@@ -152,9 +161,9 @@ delete from rights_app.loot;
 reset role;
 analyze rights_app.trap;
 select results_eq('select distinct what from rights_app.loot', $$values ('refused')$$,
-    'a superuser who analyzes a table lends its owner no rights');
+    'a superuser who analyzes a table gives its owner no rights');
 
--- what is leased, as a view
+-- the view leased_message
 select pgq.publish(q, '1') from unnest('{one,two}'::text[]) q;
 select pgq.hold('two', 'theirs');
 select pgq.hold('one', 'mine');
@@ -162,35 +171,41 @@ select is(
     t.answer('rights_a', $$select string_agg(distinct topic, ',') from pgq.leased_message$$), 'one',
     'a consumer reads leases of its own queues only');
 
--- what the privileges follow
+-- privileges follow rights
 select is(t.outcome('rights_a', 'select * from pgq.queue_stats'), 'ok', 'consumers see statistics');
 select is(pgq.revoke_queue('one', 'rights_a', 'consume'), true, 'a right is revoked');
-select is(pgq.revoke_queue('one', 'rights_a', 'consume'), false, 'once');
+select is(pgq.revoke_queue('one', 'rights_a', 'consume'), false,
+    'revoking a right again changes nothing');
 select is(t.outcome('rights_a', 'select * from pgq.queue_stats'), '42501',
-    'what only that right needed is gone');
-select is(t.outcome('rights_a', $$select pgq.publish('one', '1')$$), 'ok', 'what is left works');
-select is(t.outcome('rights_a', $$select pgq.version()$$), 'ok', 'with what it needs');
+    'statistics are closed to a role that has lost the right to consume');
+select is(t.outcome('rights_a', $$select pgq.publish('one', '1')$$), 'ok',
+    'a role that has lost the right to consume can still publish');
+select is(t.outcome('rights_a', $$select pgq.version()$$), 'ok',
+    'a role with the right to publish can call version()');
 select pgq.revoke_queue('one', 'rights_a', 'publish');
 select is(t.outcome('rights_a', $$select pgq.version()$$), '42501',
-    'with the last right goes the last privilege');
-select lives_ok('drop function rights_app.send(text)', 'nothing is left');
+    'a role that has lost its last right cannot call version()');
+select lives_ok('drop function rights_app.send(text)',
+    'the function of a role without rights can be dropped');
 select is_empty(
     $$select classid::regclass, objid from pg_shdepend
       where refobjid = 'rights_a'::regrole and deptype = 'a'
         and classid in ('pg_proc'::regclass, 'pg_namespace'::regclass)
         and objid <> 'rights_app'::regnamespace$$,
-    'not even something that would keep the role from being dropped');
+    'a role without rights has no privilege in pgq that would prevent DROP ROLE');
 
--- queues and roles that go
+-- dropped queues and roles
 select pgq.grant_queue('two', 'rights_a', 'admin');
 select is(t.answer('rights_a', $$select pgq.drop_queue('two', force => true)$$), 'true',
     'an administrator can drop the queue');
-select is_empty($$select from pgq.rights where role = 'rights_a'$$, 'its rights go with it');
-select is_empty('select from pgq.check()', 'that is no defect');
+select is_empty($$select from pgq.rights where role = 'rights_a'$$,
+    'the view rights does not list rights to a dropped queue');
+select is_empty('select from pgq.check()', 'check() does not report rights to a dropped queue');
 call pgq.maintain();
 select is_empty($$select from pgq.queue_right where role = 'rights_a'::regrole$$,
-    'maintenance forgets them');
-select is(has_schema_privilege('rights_a', 'pgq', 'usage'), false, 'and the privileges too');
+    'maintenance removes the rights to a dropped queue');
+select is(has_schema_privilege('rights_a', 'pgq', 'usage'), false,
+    'maintenance revokes the privileges of a role without rights');
 
 create role rights_b;
 select pgq.grant_queue('one', 'rights_b', 'consume');
@@ -198,19 +213,19 @@ drop owned by rights_b;
 drop role rights_b;
 create role rights_b;
 select is_empty($$select from pgq.rights where role::text = 'rights_b'$$,
-    'the rights of a dropped role are not shown');
-select isnt_empty('select from pgq.check()', 'a right that is void is noticed');
+    'the view rights does not list rights of a dropped role');
+select isnt_empty('select from pgq.check()', 'check() reports a right of a dropped role');
 select pgq.grant_queue('one', 'rights_a', 'publish');
-select is_empty('select from pgq.check()', 'and swept by the next grant');
+select is_empty('select from pgq.check()', 'the next grant removes the rights of dropped roles');
 select is(t.outcome('rights_b', $$select pgq.claim('one')$$), '42501',
-    'a later role of the same name inherits nothing');
+    'a new role with the name of a dropped role has no rights');
 select pgq.grant_queue('one', 'rights_b', 'consume');
 drop owned by rights_b;
 call pgq.maintain();
 select is_empty($$select from pgq.queue_right where role = 'rights_b'::regrole$$,
-    'what DROP OWNED has deprived of everything is swept by maintain');
+    'maintenance removes the rights of a role after DROP OWNED');
 
--- subscriptions bring nobody what it could not have before
+-- A subscription gives no role messages that it could not get before.
 select pgq.create_queue('mine'), pgq.create_queue('theirs');
 select pgq.subscribe('mine', 'shared.*');
 select pgq.subscribe('mine', 'theirs', '{"tenant": "me"}');
@@ -219,31 +234,31 @@ select pgq.grant_queue('theirs', 'rights_a', 'consume');
 select is(t.outcome('rights_a', $$select pgq.subscribe('mine', '#')$$), '42501',
     'an administrator cannot subscribe to everything');
 select is(t.outcome('rights_a', $$select pgq.subscribe('mine', 'shared.#')$$), '42501',
-    'nor to more than it has');
+    'an administrator cannot subscribe to more than its queue receives');
 select is(t.outcome('rights_a', $$select pgq.subscribe('mine', 'shared.x', '{"a": 1}')$$), 'ok',
-    'but to a part of it');
+    'an administrator can subscribe to a part of what its queue receives');
 select is(t.outcome('rights_a', $$select pgq.subscribe('mine', 'theirs')$$), '42501',
-    'to consume a topic is not enough');
+    'the right to consume a topic is not enough to subscribe to it');
 select is(t.outcome('rights_a', $$select pgq.alter_subscription('mine', 'theirs', null)$$), '42501',
-    'a filter that the owner has set stays');
+    'an administrator cannot remove a filter that the owner has set');
 select pgq.grant_queue('theirs', 'rights_a', 'admin');
 select is(t.outcome('rights_a', $$select pgq.alter_subscription('mine', 'theirs', null)$$), 'ok',
-    'unless one administers a queue that has all of it');
+    'an administrator of a queue that receives the whole topic can remove the filter');
 
--- rights are asked for every row of a token, if two leases had one after all
+-- If two leases had the same token, the rights to the queues of both would be checked.
 select pgq.create_queue('foreign'), pgq.publish('foreign', '1'), pgq.publish('mine', '1');
 select lease_id as held from pgq.claim('mine') \gset
 select lease_id as other from pgq.claim('foreign') \gset
 savepoint alone;
 update pgq.lease set lease_id = :held, part = 1 where lease_id = :other;
 select is(t.outcome('rights_a', format('select pgq.%s(%s)', f, :held)), 'QU003',
-    f || ' wants the right to all of a lease')
+    f || ' needs the rights to all queues of a lease')
 from unnest('{ack,nack,bury,extend,release,leased}'::text[]) f;
 rollback to alone;
 select is(t.outcome('rights_a', format('select pgq.ack(%s)', :held)), 'ok',
-    'a lease of its own can be ended');
+    'a role can acknowledge a lease of its own queue');
 select is(t.outcome('rights_a', format('select pgq.ack(%s)', :other)), 'QU003',
-    'another cannot');
+    'a role cannot acknowledge a lease of a queue that it has no right to');
 
 select * from finish();
 rollback;

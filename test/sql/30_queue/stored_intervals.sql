@@ -3,7 +3,7 @@
 select no_plan();
 select t.at('2026-01-01 12:00Z');
 
--- One life with the values: what fails, or null. It leaves nothing.
+-- Uses a queue from publish to maintenance. Returns the step that fails, or null.
 create function t.live(queue text) returns text language plpgsql as $$
 declare
     v_lease bigint;
@@ -25,7 +25,7 @@ begin
         perform pgq.extend(v_lease);
     exception
         when object_not_in_prerequisite_state then
-            null;  -- it lasts as long as it may
+            null;  -- the lease has its longest duration already
     end;
     v_step := 'nack';
     perform pgq.nack(v_lease, error => 'no');
@@ -61,7 +61,7 @@ exception
         return format('%s: %s', v_step, sqlerrm);
 end $$;
 
--- What fails with these values.
+-- Runs t.live with these values and rolls back. Returns the step that fails, or null.
 create function t.with_values(assignments text) returns text language plpgsql as $$
 declare
     v_answer text;
@@ -92,16 +92,17 @@ select attname::text as name from pg_attribute
 where attrelid = 'pgq.queue'::regclass and atttypid = 'interval'::regtype and attnum > 0;
 select set_eq('select name from attribute',
     '{lease,max_lease,backoff,max_backoff,retention,dedup_window}'::text[],
-    'the intervals of a queue');
+    'the list of the intervals of a queue is complete');
 
-select is(t.with_values('paused = false'), null, 'a life with usual values');
-select is(t.with_values(format('%I = %L', name, span)), null, format('%s = %s', name, span))
+select is(t.with_values('paused = false'), null, 'a queue works with usual values');
+select is(t.with_values(format('%I = %L', name, span)), null,
+    format('a queue works with %s = %s', name, span))
 from attribute, value order by name, span;
 select is(t.with_values(string_agg(format('%I = %L', name, span), ', ')), null,
-    format('all intervals are %s', span))
+    format('a queue works if all intervals are %s', span))
 from attribute, value group by span order by span;
 
--- A schedule with such values fails alone.
+-- A schedule with such values does not break maintenance and delivery.
 select t.at('2026-01-01 12:00Z');
 select pgq.create_queue('q');
 select pgq.schedule('s', 'q', '"tick"', every => '1 min');
@@ -119,8 +120,11 @@ exception
     when others then
         return sqlerrm;
 end $$;
-select is(t.scheduled(v.span::interval, null), null, format('every %s', span)) from value v;
-select is(t.scheduled('1 min', v.span::interval), null, format('expires in %s', span))
+select is(t.scheduled(v.span::interval, null), null,
+    format('maintenance works with a schedule every %s', span))
+from value v;
+select is(t.scheduled('1 min', v.span::interval), null,
+    format('maintenance works with a schedule that expires in %s', span))
 from value v;
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select pgq.unschedule('s'), pgq.drop_queue('q', force => true);

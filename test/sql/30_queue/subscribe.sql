@@ -5,46 +5,58 @@ select t.at(now());
 
 -- return values
 select is(pgq.subscribe('audit', 'orders.*'), true, 'a new subscription is added');
-select is(pgq.subscribe('audit', 'orders.*'), false, 'the same one is there already');
-select is(pgq.subscribe('audit', 'users.#'), true, 'a queue has as many patterns as it likes');
-select is(pgq.subscribe('mail', 'orders.*'), true, 'a pattern has as many queues as it likes');
-select is((select count(*) from pgq.queue), 2::bigint, 'subscribers that are new become queues');
+select is(pgq.subscribe('audit', 'orders.*'), false, 'the same subscription is not added again');
+select is(pgq.subscribe('audit', 'users.#'), true, 'a queue can subscribe to several patterns');
+select is(pgq.subscribe('mail', 'orders.*'), true, 'several queues can subscribe to a pattern');
+select is((select count(*) from pgq.queue), 2::bigint,
+    'subscribe creates the queue of a new subscriber');
 select is(pgq.unsubscribe('audit', 'orders.*'), true, 'a subscription is removed');
-select is(pgq.unsubscribe('audit', 'orders.*'), false, 'but only once');
-select is(pgq.unsubscribe('audit', 'no.such'), false, 'what was never there is not removed');
-select is(pgq.unsubscribe('nobody', 'orders.*'), false, 'nor that of somebody unknown');
-select is(pgq.unsubscribe_all('nobody'), 0, 'somebody unknown has nothing to remove');
-select is(pgq.unsubscribe_all('audit'), 1, 'all subscriptions of a queue: one');
-select is(pgq.unsubscribe_all('audit'), 0, 'and then none');
+select is(pgq.unsubscribe('audit', 'orders.*'), false,
+    'a removed subscription is not removed again');
+select is(pgq.unsubscribe('audit', 'no.such'), false,
+    'unsubscribe from an unknown pattern removes nothing');
+select is(pgq.unsubscribe('nobody', 'orders.*'), false,
+    'unsubscribe of an unknown queue removes nothing');
+select is(pgq.unsubscribe_all('nobody'), 0, 'unsubscribe_all of an unknown queue removes nothing');
+select is(pgq.unsubscribe_all('audit'), 1,
+    'unsubscribe_all removes the only subscription of a queue');
+select is(pgq.unsubscribe_all('audit'), 0,
+    'unsubscribe_all of a queue without subscriptions removes nothing');
 select pgq.subscribe('audit', p) from unnest('{a,b.*,c.#}'::text[]) p;
-select is(pgq.unsubscribe_all('audit'), 3, 'all subscriptions of a queue: three');
-select is((select count(*) from pgq.binding), 1::bigint, 'those of others stay, and no orphan');
-select is(pgq.unsubscribe_all('mail'), 1, 'the last one goes');
-select is_empty('select * from pgq.subscription', 'nothing is left');
+select is(pgq.unsubscribe_all('audit'), 3,
+    'unsubscribe_all removes three subscriptions of a queue');
+select is((select count(*) from pgq.binding), 1::bigint,
+    'only the subscription of the other queue is left');
+select is(pgq.unsubscribe_all('mail'), 1, 'unsubscribe_all removes the last subscription');
+select is_empty('select * from pgq.subscription', 'no subscription is left');
 select lives_ok($$select pgq.drop_queue('audit'), pgq.drop_queue('mail')$$,
-    'the queues are still there, to be dropped');
+    'the queues exist without subscriptions, and can be dropped');
 
--- what a queue has received stays
+-- Messages that a queue has received stay after unsubscribe.
 select pgq.subscribe('keeper', 'kept');
 select pgq.publish('kept', '"k"');
 select pgq.unsubscribe('keeper', 'kept');
 select throws_ok($$select pgq.publish('kept', '1')$$, 'QU005', null,
-    'nobody receives the topic any more');
-select is(t.take('keeper'), 'k', 'what came before the end of a subscription is delivered');
+    'no queue receives the topic after unsubscribe');
+select is(t.take('keeper'), 'k', 'a message received before unsubscribe is delivered');
 select pgq.drop_queue('keeper', force => true);
 
 -- a queue's own topic
 select pgq.create_queue('own');
-select is(pgq.unsubscribe_all('own'), 0, 'its own topic is no subscription of a queue');
-select isnt(pgq.publish('own', '1'), null, 'it keeps it');
-select is_empty($$select * from pgq.subscription where subscriber = 'own'$$, 'nor is it listed');
-select is(pgq.subscribe('own', 'own'), false, 'it cannot be added again');
+select is(pgq.unsubscribe_all('own'), 0,
+    'unsubscribe_all does not remove the topic of a queue''s own name');
+select isnt(pgq.publish('own', '1'), null,
+    'a queue receives the topic of its own name after unsubscribe_all');
+select is_empty($$select * from pgq.subscription where subscriber = 'own'$$,
+    'the view subscription does not list the topic of a queue''s own name');
+select is(pgq.subscribe('own', 'own'), false,
+    'the topic of a queue''s own name is not added again');
 select pgq.drop_queue('own', force => true);
 select pgq.subscribe('late', 'elsewhere');
 select throws_ok($$select pgq.publish('late', '1')$$, 'QU005', null,
-    'a queue that subscribe made receives only what it subscribed to');
-select is(pgq.create_queue('late'), false, 'creating it finds it there');
-select isnt(pgq.publish('late', '1'), null, 'and gives it the topic of its name');
+    'a queue that subscribe created does not receive the topic of its own name');
+select is(pgq.create_queue('late'), false, 'create_queue finds the queue that subscribe created');
+select isnt(pgq.publish('late', '1'), null, 'create_queue adds the topic of the queue''s own name');
 select pgq.drop_queue('late', force => true);
 
 -- every row of the wildcard table
@@ -91,7 +103,7 @@ select is(pg_temp.receives(pattern, topic, how), delivered,
            case when delivered then 'receives' else 'does not receive' end, topic, how))
 from wildcard, unnest('{publish,batch,insert}'::text[]) how;
 
--- bad patterns and filters are refused when they are given, and nothing has changed
+-- Invalid patterns and filters are refused by subscribe, and nothing changes.
 select pgq.subscribe('good', 'fine', '{"type": "x"}');
 create temp table before as
 select (select jsonb_agg(to_jsonb(b) order by b.binding_id) from pgq.binding b) as bindings,
@@ -108,9 +120,9 @@ select throws_ok(format('select pgq.subscribe(''new'', %L)', p), '22023', null,
 from unnest(array['ord*', '*ord', 'a.b#', '##', 'a..b', '.a', 'a.', '', ' ', 'a b', '*..*', '#.',
     '.#', 'a.**', repeat('a', 256), repeat('a.', 127) || '*.#', E'a\nb', null]) p;
 select isnt(t.hint_of(format('select pgq.subscribe(''new'', %L)', p)), '',
-    'there is a hint against ' || p) from unnest(array['ord*', 'a..b', '', '.#']) p;
+    'there is a hint for the refused ' || p) from unnest(array['ord*', 'a..b', '', '.#']) p;
 select throws_ok(format('select pgq.subscribe(%L, ''fine'')', s), '22023', null,
-    format('a subscriber needs a name: %s', coalesce('"' || s || '"', 'null')))
+    format('a name of a subscriber is refused: %s', coalesce('"' || s || '"', 'null')))
 from unnest(array['', 'a b', 'a.*', '#', null]) s;
 select throws_ok(format('select pgq.subscribe(''new'', ''fine'', %L)', f), 'QU004', null,
     'a filter is refused: ' || f)
@@ -119,15 +131,16 @@ from unnest('{"[]","1","{\"a\": {\"$what\": 1}}","{\"$or\": []}","{\"a\": {\"$re
 select throws_ok($$select pgq.alter_subscription('good', 'fine', '{"a": {"$what": 1}}')$$, 'QU004',
     null, 'a filter is refused by alter_subscription too');
 select throws_ok($$select pgq.alter_subscription('good', 'other', null)$$, '42704',
-    '"good" is not subscribed to "other"', 'only a subscription that is there can be changed');
+    '"good" is not subscribed to "other"',
+    'a subscription that does not exist cannot be changed');
 select matches(t.hint_of($$select pgq.alter_subscription('good', 'other', null)$$), 'subscribe',
-    'the error tells how to make one');
+    'the hint names subscribe');
 select throws_ok($$select pgq.alter_subscription('nobody', 'fine', null)$$, 'QU001', null,
-    'and only of a queue that is there');
-select ok(not pg_temp.changed(), 'none of that has changed anything');
+    'a subscription of a queue that does not exist cannot be changed');
+select ok(not pg_temp.changed(), 'the refused calls have changed nothing');
 select is(pgq.subscribe('good', 'fine', '{"type": "y"}'), false,
-    'another filter is no other subscription');
-select ok(not pg_temp.changed(), 'and it keeps the filter it has');
+    'the same pattern with another filter is not added');
+select ok(not pg_temp.changed(), 'the subscription keeps its filter');
 select pgq.drop_queue('good', force => true);
 
 -- one delivery per queue, however many bindings match
@@ -141,11 +154,12 @@ select pgq.publish_batch('one', '{"\"b\"","\"c\""}',
     '{"{\"type\": \"x\"}","{}"}'::jsonb[]);
 insert into pgq.message (topic, payload, headers) values
     ('one', '"d"', '{"type": "x"}'), ('one.two', '"e"', '{}');
-select is(t.take('one', n => 10), 'a b c d e', 'a queue gets a message once by many bindings');
-select is(t.take('other', n => 10), 'a b c d', 'and another queue gets it too');
+select is(t.take('one', n => 10), 'a b c d e',
+    'a queue receives a message once, even if several bindings match');
+select is(t.take('other', n => 10), 'a b c d', 'another queue receives the same messages');
 select is((select count(*) from pgq.message where topic like 'one%'), 5::bigint,
-    'all of them share one copy');
-select is_empty('select * from pgq.check()', 'no message is anywhere twice');
+    'the queues share one copy of each message');
+select is_empty('select * from pgq.check()', 'no queue holds a message twice');
 select pgq.drop_queue('one', force => true), pgq.drop_queue('other', force => true);
 
 -- filters are evaluated at publish
@@ -162,41 +176,45 @@ select topic, jsonb_build_object('total', total),
     jsonb_strip_nulls(jsonb_build_object('region', region)) from sale order by total;
 create function pg_temp.totals(queue text) returns text language sql as $$
     select string_agg(payload ->> 'total', ' ' order by id) from pgq.claim(queue, n => 100) $$;
-select is(pg_temp.totals('big'), '150 500 150 500', 'a filter on the payload');
-select is(pg_temp.totals('eu'), '50 50', 'one on a header and the topic');
-select is(pg_temp.totals('rest'), '10 150 10 150', 'one on what is not there');
+select is(pg_temp.totals('big'), '150 500 150 500',
+    'a subscription can have a filter on the payload');
+select is(pg_temp.totals('eu'), '50 50',
+    'a subscription can have a filter on a header and the topic');
+select is(pg_temp.totals('rest'), '10 150 10 150',
+    'a subscription can have a filter that excludes a header');
 select is((select count(*) from pgq.ready), 0::bigint,
-    'what a filter does not accept never enters the queue');
+    'a message that the filter refuses does not enter the queue');
 select lives_ok($$select pgq.publish('sales.x', '{"total": 1}', '{"region": "eu"}')$$,
-    'a message that all filters refuse is published all the same');
+    'a message that all filters refuse is published without an error');
 
--- nested payload, as content-based routing wants it
+-- content-based routing by a nested field of the payload
 select pgq.subscribe('nested', 'sales.#', '{"payload.recipient.region": "north"}');
 select pgq.publish('sales.n', '{"recipient": {"region": "north"}, "total": 1}', '{"region": "eu"}'),
        pgq.publish('sales.n', '{"recipient": {"region": "south"}, "total": 2}', '{"region": "eu"}');
-select is(pg_temp.totals('nested'), '1', 'a filter reaches into the payload');
+select is(pg_temp.totals('nested'), '1', 'a subscription can have a filter on a nested field');
 
--- another filter from the next publish on
+-- A changed filter applies from the next publish on.
 select pgq.subscribe('changing', 'news', '{"type": "a"}');
 select pgq.subscribe('always', 'news');
 select pgq.publish('news', '"1"', '{"type": "a"}'), pgq.publish('news', '"2"', '{"type": "b"}');
 select lives_ok($$select pgq.alter_subscription('changing', 'news', '{"type": "b"}')$$,
-    'a subscription gets another filter');
+    'the filter of a subscription can be changed');
 select pgq.publish('news', '"3"', '{"type": "a"}'), pgq.publish('news', '"4"', '{"type": "b"}');
-select is(t.take('changing', n => 9), '1 4', 'the next publish follows it, what was there stays');
+select is(t.take('changing', n => 9), '1 4',
+    'a changed filter applies to new messages, and earlier messages stay');
 select pgq.alter_subscription('changing', 'news', null);
 select pgq.publish('news', '"5"', '{"type": "a"}'), pgq.publish('news', '"6"');
-select is(t.take('changing', n => 9), '5 6', 'it can do without a filter');
+select is(t.take('changing', n => 9), '5 6', 'the filter of a subscription can be removed');
 select is((select filter from pgq.subscription where subscriber = 'changing'), null,
-    'and shows none');
+    'the view subscription shows that there is no filter');
 select pgq.alter_subscription('changing', 'news', '{}');
 select pgq.publish('news', '"7"');
-select is(t.take('changing', n => 9), '7', 'an empty filter is none');
+select is(t.take('changing', n => 9), '7', 'an empty filter accepts all messages');
 select pgq.alter_subscription('changing', 'news', '{"type": "a"}');
 select pgq.publish_batch('news', '{"\"8\"","\"9\""}', '{"{\"type\": \"a\"}","{}"}'::jsonb[]);
-select is(t.take('changing', n => 9), '8', 'a batch follows it too');
+select is(t.take('changing', n => 9), '8', 'a changed filter applies to publish_batch, too');
 select is((select filter from pgq.subscription where subscriber = 'changing'), '{"type": "a"}',
-    'the view shows the filter');
+    'the view subscription shows the filter');
 select pgq.create_queue('mine');
 select pgq.publish('mine', '"0"');
 select pgq.alter_subscription('mine', 'mine', '{"type": "a"}');
@@ -209,36 +227,43 @@ select pgq.subscribe('fan' || i, 'fan.#', '{"type": "never"}') from generate_ser
 create temp table sizes as select (select count(*) from pgq.message) as messages,
     (select count(*) from pgq.ready) as ready;
 select pgq.publish('fan.out', '"f"');
-select is((select count(*) from pgq.message) - messages, 1::bigint, 'one message is one row')
+select is((select count(*) from pgq.message) - messages, 1::bigint,
+    'a message for 20 queues is one row')
 from sizes;
-select is((select count(*) from pgq.ready) - ready, 20::bigint, 'and a small one per queue')
+select is((select count(*) from pgq.ready) - ready, 20::bigint,
+    'a message for 20 queues adds one ready row per queue')
 from sizes;
 select is((select count(*) from pgq.publish_batch('fan.out', array_fill('1'::jsonb, array[100]))),
-    100::bigint, 'a batch is fanned out');
-select is((select count(*) from pgq.message) - messages, 101::bigint, 'a batch is stored once')
+    100::bigint, 'a batch of 100 messages is published');
+select is((select count(*) from pgq.message) - messages, 101::bigint,
+    'a batch for 20 queues is stored once')
 from sizes;
 select is((select count(*) from pgq.ready) - ready, 40::bigint,
-    'and adds one small row per queue, not one per message') from sizes;
-select is((select max(pg_column_size(r.*)) < 200 from pgq.ready r), true, 'small rows indeed');
+    'a batch adds one ready row per queue, not one per message') from sizes;
+select is((select max(pg_column_size(r.*)) < 200 from pgq.ready r), true,
+    'every ready row has less than 200 bytes');
 select is((select array_agg(distinct (select sum(size) from pgq.ready r join pgq.queue q
                                       using (queue_id) where q.name = 'fan' || i))
-           from generate_series(1, 20) i), '{101}'::bigint[], 'every queue has all of them');
+           from generate_series(1, 20) i), '{101}'::bigint[], 'every queue holds all 101 messages');
 
--- an archive keeps what it is subscribed to and delivers nothing
+-- An archive stores the messages of its topics and delivers nothing.
 select pgq.create_queue('attic', mode => 'archive');
 select pgq.subscribe('attic', 'old.#');
 select isnt(pgq.publish('old.hat', '"h"'), null, 'a topic that only an archive receives is stored');
 select pgq.publish_batch('old.hat', '{"1","2"}');
-select is((select count(*) from pgq.message where topic = 'old.hat'), 3::bigint, 'all of it');
-select throws_ok($$select pgq.claim('attic')$$, '0A000', null, 'but not delivered');
+select is((select count(*) from pgq.message where topic = 'old.hat'), 3::bigint,
+    'an archive stores every message of its topic');
+select throws_ok($$select pgq.claim('attic')$$, '0A000', null,
+    'claiming from an archive is an error');
 select is_empty($$select 1 from pgq.ready r join pgq.queue q using (queue_id)
-    where q.name = 'attic'$$, 'it has nothing to deliver');
+    where q.name = 'attic'$$, 'an archive has no ready rows');
 select pgq.create_queue('old.work', max_attempts => 1);
 select pgq.publish('old.work', '"w"') as work \gset
 select count(pgq.nack(lease_id, error => 'broken')) from pgq.claim('old.work');
-select is(pgq.discard('old.work'), 1, 'another queue fails with a message, and it is thrown away');
+select is(pgq.discard('old.work'), 1, 'a message that fails in another queue is discarded');
 select results_eq(format('select topic, payload from pgq.read_log(%1$s, %1$s + 1)', :work),
-    $$values ('old.work', '"w"'::jsonb)$$, 'the archive has it all the same');
+    $$values ('old.work', '"w"'::jsonb)$$,
+    'the log still has the discarded message of an archived topic');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

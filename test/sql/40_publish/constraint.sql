@@ -9,22 +9,23 @@ alter table pgq.message add constraint message_strict check (
 create function pg_temp.asks(era text) returns setof text language plpgsql as $$
 begin
     return next throws_ok($q$select pgq.publish('strict', '1')$q$, '23514', null,
-        era || ': a sender must be named');
+        era || ': publish refuses a message without a sender');
     return next throws_ok(
         $q$select pgq.publish_batch('strict', '{1,2}', '{"{\"version\": 1}","{\"version\": 0}"}',
                                     sender => 'me')$q$,
-        '23514', null, era || ': a version is positive, of each message in a batch');
+        '23514', null, era || ': publish_batch refuses a batch in which one version is 0');
     return next throws_ok(
         $q$insert into pgq.message (topic, payload) values ('free', '1'), ('strict', '1')$q$,
-        '23514', null, era || ': also of those that are inserted');
+        '23514', null, era || ': an INSERT of two rows is refused if one row is invalid');
     return next lives_ok($q$select pgq.publish('strict', '1', '{"version": 2}', sender => 'me'),
                                    pgq.publish('strict', '1', sender => 'me'),
                                    pgq.publish('free', '1', '{"version": 0}')$q$,
-        era || ': what complies is published, and other topics are free');
+        era || ': valid messages are published, and other topics are not restricted');
 end
 $$;
 select pg_temp.asks('the first era');
-select is((select count(*) from pgq.message), 3::bigint, 'nothing else is in the log');
+select is((select count(*) from pgq.message), 3::bigint,
+    'the log holds the valid messages and no others');
 create temp table turns as
 select i, null::bigint as era from generate_series(1, 4) i;
 do $$
@@ -41,9 +42,9 @@ begin
     end loop;
 end
 $$;
-select cmp_ok((select max(era) from turns), '>=', 3::bigint, 'all slots have had their turn');
+select cmp_ok((select max(era) from turns), '>=', 3::bigint, 'every slot of the log has been used');
 select is((select ready from pgq.queue_stats where queue = 'strict'), 6::bigint,
-    'what is unfinished was carried forward');
-select pg_temp.asks('after a round');
+    'rotation copies unfinished messages forward');
+select pg_temp.asks('after a full rotation');
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

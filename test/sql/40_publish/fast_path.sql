@@ -4,7 +4,7 @@ select no_plan();
 select t.at(now());
 select pgq.create_queue('orders', retention => '1 h');
 
--- What has become of a message: its row of the log and its ready row, without what tells it apart.
+-- The log row and the ready row of a message, without the values that differ between messages.
 create function pg_temp.trace(message bigint) returns text language sql as $$
     select string_agg(x, E'\n' order by x)
     from (
@@ -22,7 +22,7 @@ declare
     v_published bigint;
     v_inserted bigint;
 begin
-    perform pgq.publish('orders', '0');  -- the route is known
+    perform pgq.publish('orders', '0');  -- fills the routing cache
     v_published := pgq.publish('orders', '{"n": 1}', '{"type": "x", "n": null}', 7, sender => 's',
                                recipient => 'r', reply_to => 'a', correlation_id => 'c');
     insert into pgq.message (topic, payload, headers, priority, sender, recipient, reply_to,
@@ -30,65 +30,70 @@ begin
     values ('orders', '{"n": 1}', '{"type": "x", "n": null}', 7, 's', 'r', 'a', 'c')
     returning id into v_inserted;
     return next is(pg_temp.trace(v_published), pg_temp.trace(v_inserted), what);
-    return next isnt(pg_temp.trace(v_published), null, 'and there is something');
+    return next isnt(pg_temp.trace(v_published), null, 'the compared rows exist');
 end
 $$;
 
-select pg_temp.is_routed_alike('in the first slot');
+select pg_temp.is_routed_alike('publish and INSERT write the same rows in the first slot');
 call pgq.maintain();
 select t.advance('61 min');
 call pgq.maintain();
-select pg_temp.is_routed_alike('in the second slot');
-select is((select count(*) from pgq.message_1), 3::bigint, 'which it is');
+select pg_temp.is_routed_alike('publish and INSERT write the same rows in the second slot');
+select is((select count(*) from pgq.message_1), 3::bigint, 'the messages are in the second slot');
 select t.advance('61 min');
 call pgq.maintain();
-select pg_temp.is_routed_alike('in the third slot');
-select ok((select count(*) >= 3 from pgq.message_2), 'which it is');
+select pg_temp.is_routed_alike('publish and INSERT write the same rows in the third slot');
+select ok((select count(*) >= 3 from pgq.message_2), 'the messages are in the third slot');
 select is(t.take('orders', n => 100), '{"n": 1} {"n": 1} {"n": 1} {"n": 1} {"n": 1} {"n": 1} 0 0 0',
-    'all are delivered, once');
+    'the messages of all slots are delivered once');
 
--- The trigger is spared.
+-- The fast path does not fire the trigger.
 create table public.fired (at timestamptz default now());
 create function public.fire() returns trigger language plpgsql as $$
 begin insert into public.fired default values; return null; end $$;
 create trigger fire after insert on pgq.message for each statement execute function public.fire();
 select pgq.publish('orders', '1');
-select is_empty('table public.fired', 'a plain message goes straight into its slot');
+select is_empty('table public.fired',
+    'a plain message is written into its slot without firing the trigger');
 select pgq.publish('orders', '2', delay => '1 s');
-select isnt_empty('table public.fired', 'another one goes through the trigger');
+select isnt_empty('table public.fired', 'a delayed message fires the trigger');
 delete from public.fired;
 select pgq.publish('orders', '3');
-select is_empty('table public.fired', 'the next one does not');
+select is_empty('table public.fired',
+    'a plain message after a delayed one does not fire the trigger');
 select pgq.publish('orders', '4');
 select pgq.publish('orders', '5', '{"route": "nowhere"}');
 select pgq.publish('orders', '6', expires_in => '1 h');
-select is((select count(*) from public.fired), 2::bigint, 'what needs more is routed');
+select is((select count(*) from public.fired), 2::bigint,
+    'a message with a route header and one with an expiry fire the trigger');
 select throws_ok($$select pgq.publish('orders', '7', '{"a": {}}')$$, '22023', null,
-    'headers are looked at');
-select throws_ok($$select pgq.publish('nobody', '7')$$, 'QU005', null, 'and so are topics');
--- A topic may be known twice, if two have learnt it at once.
+    'publish refuses nested headers');
+select throws_ok($$select pgq.publish('nobody', '7')$$, 'QU005', null,
+    'publish refuses a topic that no queue receives');
+-- Two publishers may store the same topic in the routing cache at the same time.
 insert into pgq.route table pgq.route;
 select pgq.publish('orders', '8');
 select is((select count(*) from pgq.ready r where r.ids @> (select max(id) from pgq.message)),
-    1::bigint, 'a route that is known twice is gone once');
+    1::bigint, 'a message is routed once if the routing cache holds its topic twice');
 select pgq.subscribe('copies', 'orders');
 select pgq.publish('orders', '9');
-select is(t.take('copies', n => 100), '9', 'a new subscription is heeded at once');
+select is(t.take('copies', n => 100), '9', 'a new subscription receives the next message');
 -- Lanes
 select pgq.drop_queue('copies', force => true);
 select pgq.alter_queue('orders', lane_keys => '{type,#n}');
-select pg_temp.is_routed_alike('into lanes');
+select pg_temp.is_routed_alike('publish and INSERT write the same rows for a queue with lanes');
 select is((select count(*) from pgq.ready where lane_id is not null and hash is not null),
-    3::bigint, 'where they are');
+    3::bigint, 'the messages are in lanes and have a hash');
 delete from public.fired;
 begin;
 set local track_functions = 'pl';
 insert into pgq.waiter (queue_id, waiter, until)
 select queue_id, 'w', 'infinity' from pgq.queue;
 select pgq.publish('orders', '10');
-select is_empty('table public.fired', 'they need no trigger');
+select is_empty('table public.fired', 'a message for a queue with lanes does not fire the trigger');
 select is((select json_object_agg(funcname, calls)::text from pg_stat_xact_user_functions
-           where funcname in ('_publish', '_wake')), '{ "_wake" : 1 }', 'and wake who waits');
+           where funcname in ('_publish', '_wake')), '{ "_wake" : 1 }',
+    'the fast path notifies waiting consumers once');
 commit;
 delete from pgq.waiter;
 select is_empty('select * from pgq.check()', 'nothing is broken');

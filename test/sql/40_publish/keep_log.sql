@@ -7,7 +7,7 @@ select pgq.create_queue('groups', lease => '1 day');
 select pgq.publish('work', '"a"') as id \gset
 select pgq.publish('groups', to_jsonb(i), group_key => 'g') from generate_series(1, 3) i;
 
--- changes by hand are refused, with a hint at what was meant
+-- direct changes of tables are refused, with a hint at the right function
 create temp table change (statement text, hint text);
 insert into change
 select format(s, 'pgq.' || t), h
@@ -20,14 +20,15 @@ insert into change
 select format('truncate pgq.%s', t), 'pgq.purge'
 from unnest('{ready,scheduled,lease,group_head,group_line,letter}'::text[]) t;
 select throws_ok(statement, '0A000', null, 'refused: ' || statement) from change;
-select matches(t.hint_of(statement), hint, 'with a hint: ' || statement) from change;
+select matches(t.hint_of(statement), hint, 'the error has a hint: ' || statement) from change;
 select throws_ok(
     $q$do $$begin delete from pgq.message where published_at <= pgq.now(); end$$$q$,
-    '0A000', null, 'also in code that uses functions of pgq');
+    '0A000', null, 'a DELETE in code that calls functions of pgq is refused');
 set local session_replication_role = replica;
-select throws_ok('delete from pgq.message', '0A000', null, 'also where triggers are switched off');
+select throws_ok('delete from pgq.message', '0A000', null,
+    'a DELETE is refused with session_replication_role = replica');
 reset session_replication_role;
-select is(t.take('groups', n => 9), '1', 'the group is as it was');
+select is(t.take('groups', n => 9), '1', 'refused changes leave a group as it was');
 
 -- session_replication_role = replica
 set local session_replication_role = replica;
@@ -38,16 +39,19 @@ select count(*) from pgq.publish_batch('work', '{"\"c\"","\"d\""}', delay => '1 
 insert into pgq.message (topic, payload) values ('work', '"e"');
 select throws_ok($$insert into pgq.message (topic, payload) values ('nowhere', '1')$$, 'QU005',
     null,
-    'what nobody receives is refused where triggers are switched off');
+    'an INSERT in replica mode is refused if no queue receives the topic');
 select t.advance('2 s');
-select is(t.take('work', n => 9), 'a b c d e', 'what is published there is delivered');
-select is(t.take('picky', n => 9), 'b', 'by filter too');
+select is(t.take('work', n => 9), 'a b c d e',
+    'messages that are published in replica mode are delivered');
+select is(t.take('picky', n => 9), 'b',
+    'a subscription with a filter receives a message that is published in replica mode');
 select pgq.drop_queue('picky', force => true);
 select is_empty('select from pgq.binding b where not exists (
-    select from pgq.queue q where q.queue_id = b.queue_id)', 'a dropped queue receives nothing');
+    select from pgq.queue q where q.queue_id = b.queue_id)',
+    'a queue that is dropped in replica mode leaves no binding');
 reset session_replication_role;
 
--- a partition routes nothing
+-- an INSERT into a partition is refused, because it would not be routed
 select throws_ok(format('insert into pgq.message_%s (%s) values (%s)', i, c, v), '0A000', null,
     format('refused: an INSERT of %s into partition %s', c, i))
 from generate_series(0, 2) i,
@@ -56,9 +60,9 @@ from generate_series(0, 2) i,
             ('id, era, topic, payload, published_at',
              format($$nextval('pgq.message_id'), %s, 'work', '1', now()$$, 0))) x (c, v);
 select matches(t.hint_of($$insert into pgq.message_0 (topic, payload) values ('work', '1')$$),
-    'pgq.message', 'with a hint at the log');
+    'pgq.message', 'the error of an INSERT into a partition has a hint at pgq.message');
 
--- ids of the caller's own
+-- ids that the caller chooses
 select throws_ok(format(
     $$insert into pgq.message (id, topic, payload) values (%s, 'work', '1')$$, i), '22023', null,
     format('id %s is refused', i))
@@ -66,16 +70,16 @@ from unnest(array[-1, 0, (select last_value + 1 from pgq.message_id), 5629499534
                   9223372036854775807]) i;
 select throws_ok(format(
     $$insert into pgq.message (id, topic, payload) values (%s, 'work', '1')$$, :id), '23505', null,
-    'an id is used once');
+    'an id of the log cannot be used again');
 select setval('pgq.era_number', 1);
 select throws_ok(format(
     $$insert into pgq.message (id, topic, payload) values (%s, 'work', '1')$$, :id), '23505', null,
-    'also in another era');
+    'an id of the log cannot be used again in another era');
 select throws_ok(
     $$insert into pgq.message (era, topic, payload) values (2, 'work', '1')$$, '22023', null,
-    'an era that is not open is refused');
+    'an era that is not the current one is refused');
 insert into pgq.message (id, topic, payload) values (nextval('pgq.message_id'), 'work', '"own"');
-select is(t.take('work', n => 9), 'own', 'an id that was taken from the sequence is delivered');
+select is(t.take('work', n => 9), 'own', 'a message with an id from the sequence is delivered');
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();
 rollback;

@@ -16,25 +16,26 @@ select h.queue_id, pgq._rank(0, false, h.message_id), 0, 1, pg_current_xact_id()
        int8multirange(int8range(h.message_id, h.message_id + 1))
 from pgq.group_head h;
 select is((select count(*) from pgq.group_head), 100000::bigint, 'there are 100000 groups');
-select is((select count(*) from pgq.group_line), 1000::bigint, 'and 1000 messages in line');
+select is((select count(*) from pgq.group_line), 1000::bigint,
+    'there are 1000 messages that wait behind the heads of their groups');
 create temp table taken (lease_id bigint);
 select cmp_ok(t.cost('insert into taken select lease_id from pgq.claim(''groups'', n => 10)'),
-    '<=', 200::bigint, 'a claim of ten among them reads few rows');
-select is((select count(*) from taken), 10::bigint, 'it gets ten');
+    '<=', 200::bigint, 'a claim of ten messages reads at most 200 rows');
+select is((select count(*) from taken), 10::bigint, 'a claim of ten messages gets ten messages');
 select cmp_ok(t.cost('select pgq.ack((select max(lease_id) from taken))'), '<=', 200::bigint,
-    'to acknowledge them and let the next of their groups take over reads few rows');
+    'an ack that advances ten groups reads at most 200 rows');
 select is((select count(*) from pgq.group_head h join pgq.message m on m.id = h.message_id
-           where m.payload::int > 100000), 10::bigint, 'the next of ten groups have taken over');
+           where m.payload::int > 100000), 10::bigint, 'ten groups have a new head');
 select is(t.cost('select pgq.claim(''groups'', n => 10)', '%', true), 0::bigint,
-    'no claim scans a table');
+    'a claim does not scan any table sequentially');
 select cmp_ok(t.cost('select pgq.publish(''groups'', ''1'', group_key => ''g5'')'), '<=',
-    60::bigint, 'to stand in line reads few rows');
+    60::bigint, 'publishing to an existing group reads at most 60 rows');
 select cmp_ok(t.cost('select pgq.publish(''groups'', ''1'', group_key => ''new'')'), '<=',
-    60::bigint, 'so does a new group');
+    60::bigint, 'publishing to a new group reads at most 60 rows');
 truncate taken;
 insert into taken select lease_id from pgq.claim('groups');
 select cmp_ok(t.cost('select pgq.nack((select max(lease_id) from taken), delay => ''1 s'')'),
-    '<=', 60::bigint, 'to refuse a message reads few rows');
+    '<=', 60::bigint, 'a nack reads at most 60 rows');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

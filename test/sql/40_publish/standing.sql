@@ -3,7 +3,7 @@
 begin;
 select no_plan();
 select t.at(now());
--- Few are many here.
+-- Lowers the limits, so that few filters count as many.
 create function pg_temp.limit(name text, value int) returns void language plpgsql as $$
 begin
     execute regexp_replace(pg_get_functiondef('pgq._limit'::regproc),
@@ -11,7 +11,7 @@ begin
 end
 $$;
 select pg_temp.limit('standing_filters', 20), pg_temp.limit('field_filters', 5);
--- Rows that publishing reads of a table.
+-- How many rows of the tables a statement reads.
 create function pg_temp.rows_read(tables text, statement text) returns bigint
 language plpgsql as $$
 declare
@@ -26,7 +26,7 @@ begin
 end
 $$;
 
--- filters of all kinds, of one to three keys, by chance
+-- random filters of all kinds, with one to three keys
 select setseed(0.19);
 create function pg_temp.pick(variadic choices text[]) returns text language sql volatile
 return choices[1 + floor(random() * cardinality(choices))::int];
@@ -70,10 +70,10 @@ begin
 end
 $$;
 select cmp_ok((select count(*) from pgq.binding where anchors > 0), '>', 150::bigint,
-    'most filters have conditions that can be looked up');
+    'most filters have conditions that are indexed (anchors)');
 select is_empty($$select from pgq.binding b
     where anchors <> (select count(*) from pgq.anchor a where a.binding_id = b.binding_id)$$,
-    'a binding says how many');
+    'a binding stores the number of its anchors');
 
 create function pg_temp.value() returns jsonb language sql volatile
 return (array[to_jsonb(pg_temp.word()), to_jsonb(floor(random() * 20)::int), 'null', 'true',
@@ -107,23 +107,26 @@ create temp table expected as
 select distinct b.queue_id, m.id from pgq.binding b join pgq.message m on m.topic = b.pattern
     or b.pattern = '#'
 where pgq._matches(b.path, b.scope, m, 1, pgq.now());
-select cmp_ok((select count(*) from expected), '>', 5000::bigint, 'filters match messages');
+select cmp_ok((select count(*) from expected), '>', 5000::bigint,
+    'the random filters match the random messages more than 5000 times');
 select cmp_ok((select cardinality(fields) from pgq.route where topic = 't'), '>=', 8,
-    'fields that many filters ask for are looked up by their values');
+    'fields that many filters test are looked up by their values');
 select isnt_empty($$select from pgq.route where topic = 't' and 't' = any (patterns)$$,
-    'headers that few ask for by their names');
+    'headers that few filters test are looked up by their names');
 select cmp_ok((select cardinality(binding_ids) from pgq.route where topic = 't'), '<', 60,
     'few filters have to be tested on every message');
 select is_empty('select * from expected except select * from delivered',
     'every message reaches all queues that testing each filter finds');
-select is_empty('select * from delivered except select * from expected', 'and no others');
+select is_empty('select * from delivered except select * from expected',
+    'no message reaches a queue that testing each filter does not find');
 select is((select count(*) from delivered), (select count(distinct (queue_id, id)) from delivered),
-    'once');
+    'every message reaches a queue once');
 select is((select sum(matches)::bigint from pgq.binding_hit), (
     select count(*) from pgq.binding b join pgq.message m on m.topic = b.pattern
         or b.pattern = '#'
-    where pgq._matches(b.path, b.scope, m, 1, pgq.now())), 'and each match is counted');
--- one by one as in a batch
+    where pgq._matches(b.path, b.scope, m, 1, pgq.now())),
+    'each match of a subscription is counted');
+-- messages that are published one by one
 create temp table batch as table delivered;
 delete from pgq.ready;
 create temp table twin as
@@ -132,9 +135,9 @@ select m.id, pgq.publish('t', m.payload, m.headers, m.priority, sender => m.send
 from (select * from pgq.message order by id limit 60) m;
 select set_eq('select d.queue_id, t.id from delivered d join twin t on t.copy = d.id',
     'select b.queue_id, b.id from batch b join twin t on t.id = b.id',
-    'a message published by itself reaches the same queues');
+    'a message that is published alone reaches the same queues as in a batch');
 
--- what is tested does not grow with the number of filters
+-- the number of tests does not grow with the number of filters
 select pgq.unsubscribe_all(name) from pgq.queue;
 select pgq.subscribe('v' || i, 'many', case i % 4
     when 0 then jsonb_build_object('customer', 'c' || i, 'type', 'order')
@@ -157,7 +160,7 @@ select cmp_ok(pg_temp.rows_read('binding', format(
 from sample s;
 select results_eq($$select q.name from delivered d join pgq.queue q using (queue_id)
     where q.name like 'v%' order by d.id$$, 'select queue from sample',
-    'each message reaches the one that asked for it');
+    'each message reaches the one queue whose filter matches');
 select pgq.alter_subscription('v200', 'many', '{"customer": "other"}');
 select pgq.unsubscribe('v201', 'many');
 delete from pgq.ready;
@@ -165,7 +168,7 @@ select pgq.publish('many', s.payload, s.headers) from sample s;
 select pgq.publish('many', '{}', '{"customer": "other"}');
 select results_eq($$select q.name from delivered d join pgq.queue q using (queue_id)
     where q.name like 'v%' order by d.id$$, $$values ('v202'::text), ('v203'), ('v200')$$,
-    'the next message follows the change');
+    'a changed and a removed subscription take effect with the next message');
 
 -- queues of all kinds
 delete from pgq.ready;
@@ -177,30 +180,33 @@ select results_eq($$select q.name from delivered d join pgq.queue q using (queue
 select pgq.publish('many', '{}', '{"flag7": 1, "type": "order"}', dedup_key => 'k');
 select pgq.publish('many', '{}', '{"flag7": 1, "type": "order"}', dedup_key => 'k');
 select is((select count(*) from delivered d join pgq.queue q using (queue_id) where q.name = 'v7'),
-    1::bigint, 'a dedup key counts');
+    1::bigint, 'a duplicate is not delivered to a filtered subscription');
 
--- a dump has no anchors
+-- a restored dump has no anchors
 delete from pgq.anchor;
 select pgq._rerouted();
 delete from pgq.ready;
 select pgq.publish('many', '{}', '{"flag11": 1, "type": "order"}');
 select is((select count(*) from delivered d join pgq.queue q using (queue_id) where q.name = 'v11'),
-    1::bigint, 'without anchors every filter is tested');
-select is((select fields from pgq.route where topic = 'many'), null, 'each of them');
+    1::bigint, 'a message reaches its queue without anchors');
+select is((select fields from pgq.route where topic = 'many'), null,
+    'the routing cache has no indexed fields without anchors');
 update pgq.binding set filter = '{"$unknown": 1}'
 where queue_id = (select queue_id from pgq.queue where name = 'v15');
 select pg_temp.limit('gc_anchors', 390);
-select ok(pgq._maintain(), 'maintain() begins to make them again');
+select ok(pgq._maintain(), 'maintenance begins to restore the anchors');
 select pgq._maintain();
 select is((select count(*) from pgq.binding b where b.pattern = 'many' and b.anchors > 0
            and exists (select from pgq.anchor a where a.binding_id = b.binding_id)),
-    398::bigint, 'and makes all but those of a filter that it does not understand');
+    398::bigint, 'maintenance restores the anchors of every filter that it can parse');
 select pgq.publish('many', '{}', '{"flag11": 1, "flag15": 1, "type": "order"}');
-select isnt((select fields from pgq.route where topic = 'many'), null, 'they are used');
+select isnt((select fields from pgq.route where topic = 'many'), null,
+    'the routing cache uses the restored anchors');
 select is((select count(*) from delivered d join pgq.queue q using (queue_id)
-           where q.name in ('v11', 'v15')), 3::bigint, 'and that filter is tested');
+           where q.name in ('v11', 'v15')), 3::bigint,
+    'a filter without restored anchors is tested');
 
 select pgq.drop_queue('v' || i, force => true) from generate_series(1, 400) i;
-select is((select count(*) from pgq.anchor), 0::bigint, 'anchors go with their queue');
+select is((select count(*) from pgq.anchor), 0::bigint, 'dropping queues deletes their anchors');
 select * from finish();
 rollback;

@@ -3,7 +3,7 @@ begin;
 select no_plan();
 set timezone = 'America/New_York';  -- the zone of the session must not matter
 
--- The next runs after a moment, as UTC.
+-- The next n runs after a time, in UTC.
 create function t.runs(cron text, zone text, after timestamptz, n int) returns text[]
 language plpgsql as $$
 declare
@@ -23,11 +23,11 @@ select is(t.runs('* * * * *', 'UTC', '2030-01-01 23:58:30Z', 3),
 select is(t.runs('*/20 3-4 * * *', 'UTC', '2030-01-01 03:20Z', 4),
     '{01-01 03:40,01-01 04:00,01-01 04:20,01-01 04:40}', 'steps and ranges');
 select is(t.runs('5,35 */12 * * *', 'UTC', '2030-01-01 00:00Z', 3),
-    '{01-01 00:05,01-01 00:35,01-01 12:05}', 'lists, and steps of all');
+    '{01-01 00:05,01-01 00:35,01-01 12:05}', 'lists, and steps of *');
 select is(t.runs('0 9-17/4 * * *', 'UTC', '2030-01-01 00:00Z', 4),
     '{01-01 09:00,01-01 13:00,01-01 17:00,01-02 09:00}', 'steps in a range');
 select is(t.runs('50/4 0 * * *', 'UTC', '2030-01-01 00:00Z', 4),
-    '{01-01 00:50,01-01 00:54,01-01 00:58,01-02 00:50}', 'steps from a number on');
+    '{01-01 00:50,01-01 00:54,01-01 00:58,01-02 00:50}', 'steps that start at a number');
 select is(t.runs('0 0 * feb,JUN-jul *', 'UTC', '2030-02-27Z', 4),
     '{02-28 00:00,06-01 00:00,06-02 00:00,06-03 00:00}', 'names of months');
 select is(t.runs('0 12 * * mon-FRI', 'UTC', '2030-01-03 13:00Z', 3),
@@ -37,11 +37,13 @@ select is(t.runs('0 12 * * fri-sun', 'UTC', '2030-01-01Z', 4),
 select is(t.runs('0 0 * * 7', 'UTC', '2030-01-01Z', 2),
     t.runs('0 0 * * 0', 'UTC', '2030-01-01Z', 2), '0 and 7 are Sunday');
 select is(t.runs('0 0 13 * 5', 'UTC', '2030-01-10Z', 4),
-    '{01-11 00:00,01-13 00:00,01-18 00:00,01-25 00:00}', 'a day or a weekday, if both are chosen');
+    '{01-11 00:00,01-13 00:00,01-18 00:00,01-25 00:00}',
+    'a day or a weekday must match if both are restricted');
 select is(t.runs('0 0 */2 * 2', 'UTC', '2030-01-01Z', 3),
-    '{01-15 00:00,01-29 00:00,02-05 00:00}', 'a day and a weekday, if one begins with *');
+    '{01-15 00:00,01-29 00:00,02-05 00:00}',
+    'a day and a weekday must match if one of them begins with *');
 select is(t.runs('0 0 31 * *', 'UTC', '2030-01-31Z', 3),
-    '{03-31 00:00,05-31 00:00,07-31 00:00}', 'months without the day are left out');
+    '{03-31 00:00,05-31 00:00,07-31 00:00}', 'months without the chosen day are skipped');
 select is(pgq._cron_after(pgq._cron_parse('0 0 29 2 *'), 'UTC', '2096-03-01Z'),
     '2104-02-29Z', 'a leap day may be eight years away');
 select is(t.runs('@hourly', 'UTC', '2030-01-01Z', 1) || t.runs('@daily', 'UTC', '2030-01-01Z', 1)
@@ -49,46 +51,50 @@ select is(t.runs('@hourly', 'UTC', '2030-01-01Z', 1) || t.runs('@daily', 'UTC', 
     || t.runs('@monthly', 'UTC', '2030-01-01Z', 1) || t.runs('@yearly', 'UTC', '2030-01-01Z', 1)
     || t.runs('@annually', 'UTC', '2030-01-01Z', 1),
     '{01-01 01:00,01-02 00:00,01-02 00:00,01-06 00:00,02-01 00:00,01-01 00:00,01-01 00:00}',
-    'names for the usual ones');
+    'names such as @daily');
 select is(t.runs('  0   4 * *   * ', 'UTC', '2030-01-01Z', 1), '{01-01 04:00}',
-    'spaces do not count');
+    'extra spaces are ignored');
 
 -- zones
 select is(t.runs('30 2 * * *', 'Asia/Kolkata', '2030-01-01Z', 2), '{01-01 21:00,01-02 21:00}',
-    'in the time of a zone');
+    'times are local times of the time zone');
 -- In Berlin clocks went from 02:00 to 03:00 at 01:00 UTC on 31 March 2024.
 select is(t.runs('30 2 * * *', 'Europe/Berlin', '2024-03-29 12:00Z', 3),
     '{03-30 01:30,03-31 01:30,04-01 00:30}',
-    'a time that clocks leave out comes once, an hour later');
+    'a local time that a clock change skips runs once, an hour later');
 select is(t.runs('*/30 * * * *', 'Europe/Berlin', '2024-03-31 00:15Z', 4),
-    '{03-31 00:30,03-31 01:00,03-31 01:30,03-31 02:00}', 'what runs every half hour goes on');
+    '{03-31 00:30,03-31 01:00,03-31 01:30,03-31 02:00}',
+    'a schedule of every half hour runs every half hour when clocks go forward');
 select is(t.runs('0 1,2,3,4 * * *', 'Europe/Berlin', '2024-03-30 23:15Z', 3),
-    '{03-31 00:00,03-31 01:00,03-31 02:00}', 'times that coincide run once');
+    '{03-31 00:00,03-31 01:00,03-31 02:00}',
+    'a skipped hour that coincides with the next one runs once');
 select is(t.runs('50 2,3 * * *', 'Europe/Berlin', '2024-03-30 23:15Z', 2),
-    '{03-31 01:50,04-01 00:50}', 'whatever the minute');
+    '{03-31 01:50,04-01 00:50}',
+    'a skipped time that coincides with a later one runs once, whatever the minute');
 select is(t.runs('10 3 31 3 *', 'Europe/Berlin', '2024-03-31 00:59Z', 1), '{03-31 01:10}',
-    'nothing is left out after the change');
+    'a time right after a clock change runs');
 -- And from 03:00 back to 02:00 at 01:00 UTC on 27 October 2024.
 select is(t.runs('30 2 * * *', 'Europe/Berlin', '2024-10-25 12:00Z', 3),
-    '{10-26 00:30,10-27 00:30,10-28 01:30}', 'a time that comes twice runs once');
+    '{10-26 00:30,10-27 00:30,10-28 01:30}', 'a local time that occurs twice runs once');
 select is(t.runs('*/30 * * * *', 'Europe/Berlin', '2024-10-27 00:15Z', 5),
     '{10-27 00:30,10-27 01:00,10-27 01:30,10-27 02:00,10-27 02:30}',
-    'what runs every half hour runs in both hours');
+    'a schedule of every half hour runs in both hours when clocks go back');
 select is(t.runs('0 1-3 * * *', 'Europe/Berlin', '2024-10-26 22:15Z', 4),
-    '{10-26 23:00,10-27 00:00,10-27 02:00,10-28 00:00}', 'a list of hours runs each once');
+    '{10-26 23:00,10-27 00:00,10-27 02:00,10-28 00:00}',
+    'each hour of a range runs once when clocks go back');
 select is(t.runs('15,45 * * * *', 'Australia/Lord_Howe', '2024-04-06 14:00Z', 5),
     '{04-06 14:15,04-06 14:45,04-06 15:15,04-06 15:45,04-06 16:15}',
-    'clocks may change by half an hour');
+    'a schedule of every half hour keeps its interval when clocks change by half an hour');
 select is(
     (select count(distinct r)
      from unnest(t.runs('0 3 * * *', 'America/New_York', '2024-01-01Z', 366)) r),
-    366::bigint, 'a daily run comes once each day of a year');
+    366::bigint, 'a daily schedule has 366 different runs in a leap year');
 select is(
     (select max(cardinality(t.runs('7 5 * * 1', z, '2024-01-01Z', 3))) from unnest(
         '{UTC,Asia/Tokyo,Africa/Casablanca,Antarctica/Troll,Pacific/Apia}'::text[]) z),
-    3, 'all kinds of zones');
+    3, 'runs can be calculated in unusual time zones');
 
--- what is refused
+-- invalid expressions
 select throws_ok(format('select pgq._cron_parse(%L)', c), '22023', e, coalesce(c, 'null'))
 from (values
     ('', 'invalid cron expression "": it has 0 fields, not five'),
@@ -115,7 +121,7 @@ from (values
     ('every day', 'invalid cron expression "every day": it has 2 fields, not five')
 ) r (c, e);
 select is(t.runs('0 0 30 2 1', 'UTC', '2030-01-01Z', 1), '{02-04 00:00}',
-    'a weekday makes up for a day that never comes');
+    'a day that never occurs is accepted together with a weekday');
 
 select * from finish();
 rollback;

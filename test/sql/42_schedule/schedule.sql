@@ -5,7 +5,7 @@ set timezone = 'America/New_York';
 select t.at('2024-03-30 12:00:10Z');
 select pgq.create_queue('jobs'), pgq.create_queue('other');
 
--- The runs that the queue has got, as UTC, which are taken.
+-- Claims and acknowledges the messages of the queue. Returns their schedules and times, in UTC.
 create function t.ran() returns text language plpgsql as $$
 declare
     v_runs text;
@@ -22,54 +22,56 @@ begin
 end
 $$;
 
--- made and run
+-- create and run
 select is(pgq.schedule('report', 'jobs', '{"kind": "report"}', cron => '30 2 * * *',
     time_zone => 'Europe/Berlin', headers => '{"tenant": "a"}', priority => 7),
-    '2024-03-31 01:30Z', 'a schedule says when it runs first');
-select is(t.ran(), null, 'not before');
+    '2024-03-31 01:30Z', 'schedule() returns the time of the first run');
+select is(t.ran(), null, 'a schedule does not run before its time');
 select results_eq(
     'select topic, paused, last_at, next_at, late, time_zone, role::text, error from pgq.schedules',
     $$values ('jobs', false, null::timestamptz, '2024-03-31 01:30Z'::timestamptz,
               interval '-13:29:50', 'Europe/Berlin', null::text, null::text)$$,
-    'the view shows when it will');
+    'pgq.schedules shows the next run');
 select t.at('2024-03-31 01:30Z');
 select results_eq($$select payload, priority, headers from pgq.claim('jobs', lease => '10 years')$$,
     $$values ('{"kind": "report"}'::jsonb, 7, '{"tenant": "a", "schedule": "report",
               "scheduled_at": "2024-03-31T01:30:00Z"}'::jsonb)$$,
-    'whoever claims runs it, and gets its message');
-select is(t.ran(), null, 'once');
+    'a claim runs a due schedule and gets its message');
+select is(t.ran(), null, 'a due schedule runs once');
 select results_eq(
     $$select last_at, last_id = (select max(id) from pgq.message), next_at from pgq.schedules$$,
     $$values ('2024-03-31 01:30Z'::timestamptz, true, '2024-04-01 00:30Z'::timestamptz)$$,
-    'the view tells the last and the next run');
+    'pgq.schedules shows the last and the next run');
 select t.at('2024-04-01 00:30Z');
 select t.take('other');
 select is((select count(*) from pgq.message where headers ->> 'schedule' = 'report'), 2::bigint,
-    'whoever claims from any queue runs it');
+    'a claim from another queue runs a due schedule');
 select t.at('2024-04-02 00:31Z');
 call pgq.maintain();
 select is(t.ran(), 'report 2024-04-01T00:30:00Z, report 2024-04-02T00:30:00Z',
-    'and so does maintain');
+    'maintain() runs a due schedule');
 select t.at('2024-10-26 12:00Z');
 select t.ran();
 select t.at('2024-10-27 00:30Z');
-select is(t.ran(), 'report 2024-10-27T00:30:00Z', 'clocks go back: it runs');
+select is(t.ran(), 'report 2024-10-27T00:30:00Z',
+    'a schedule runs in the night when clocks go back');
 select t.at('2024-10-27 01:30Z');
-select is(t.ran(), null, 'once in that night');
-select ok(pgq.unschedule('report'), 'a schedule can be ended');
-select ok(not pgq.unschedule('report'), 'once');
-select is_empty('select from pgq.schedules', 'and is gone');
+select is(t.ran(), null, 'a schedule runs only once in the night when clocks go back');
+select ok(pgq.unschedule('report'), 'unschedule removes a schedule');
+select ok(not pgq.unschedule('report'), 'unschedule returns false for a schedule that was removed');
+select is_empty('select from pgq.schedules',
+    'pgq.schedules does not list a schedule that was removed');
 
 -- every
 select t.at('2024-03-30 12:00:10.5Z');
 select is(pgq.schedule('tick', 'jobs', '1', every => '90 s'), '2024-03-30 12:01:40Z',
-    'every so often, from now on');
+    'the first run of an interval is one interval from now');
 select t.advance('60 s');
 select is(pgq.schedule('tick', 'jobs', '2', every => '90 s'), '2024-03-30 12:01:40Z',
-    'the same times go on when a program schedules again');
-select is((select payload from pgq.schedule), '2', 'with the new message');
+    'the same interval keeps its times when a program schedules again');
+select is((select payload from pgq.schedule), '2', 'scheduling again replaces the message');
 select is(pgq.schedule('tick', 'jobs', '2', every => '2 min'), '2024-03-30 12:03:10Z',
-    'other times begin now');
+    'a changed interval starts from now');
 select pgq.unschedule('tick');
 select t.at('2024-01-31 08:00Z');
 create function t.times(every interval, zone text, n int) returns text[] language plpgsql as $$
@@ -85,15 +87,17 @@ begin
 end
 $$;
 select is(t.times('1 month', 'UTC', 4), '{02-29 08:00,03-31 08:00,04-30 08:00,05-31 08:00}',
-    'months are counted from the first day');
+    'months are counted from the start, so a short month does not shift later runs');
 select t.at('2024-03-30 08:00Z');
 select is(t.times('1 day', 'Europe/Berlin', 2), '{03-31 07:00,04-01 07:00}',
-    'a day keeps the local time when clocks go forward');
-select is(t.times('24 h', 'Europe/Berlin', 2), '{03-31 08:00,04-01 08:00}', '24 hours do not');
+    'an interval of a day keeps the local time when clocks go forward');
+select is(t.times('24 h', 'Europe/Berlin', 2), '{03-31 08:00,04-01 08:00}',
+    'an interval of 24 hours does not keep the local time');
 select t.at('2024-10-26 07:00Z');
-select is(t.times('1 day', 'Europe/Berlin', 2), '{10-27 08:00,10-28 08:00}', 'or go back');
+select is(t.times('1 day', 'Europe/Berlin', 2), '{10-27 08:00,10-28 08:00}',
+    'an interval of a day keeps the local time when clocks go back');
 select is(pgq._every_after('1 day', 'UTC', '2000-01-01Z', '2030-06-01 00:00Z'), '2030-06-02Z',
-    'thirty years later too');
+    'the next run is correct thirty years after the start');
 
 -- missed
 select t.at('2030-01-01 00:00Z');
@@ -101,16 +105,17 @@ select pgq.schedule(m, 'jobs', '1', cron => '*/10 * * * *', missed => m)
 from unnest('{skip,one,all}'::text[]) m;
 select t.at('2030-01-01 00:11:00Z');
 select is(t.ran(), 'all 2030-01-01T00:10:00Z, one 2030-01-01T00:10:00Z, skip 2030-01-01T00:10:00Z',
-    'a minute late is on time');
+    'a run that is one minute late is not missed');
 select t.at('2030-01-01 00:45:00Z');
 select is(t.ran(), 'all 2030-01-01T00:20:00Z, all 2030-01-01T00:30:00Z, '
     'all 2030-01-01T00:40:00Z, one 2030-01-01T00:40:00Z',
-    'missed runs: all of them, one for all, none');
-select is((select count(distinct next_at) from pgq.schedule), 1::bigint, 'and then all go on');
+    'missed runs are published all, as one, or not at all');
+select is((select count(distinct next_at) from pgq.schedule), 1::bigint,
+    'the three schedules have the same next run');
 select t.at('2030-01-01 01:10:01Z');
 select is(t.ran(), 'all 2030-01-01T00:50:00Z, all 2030-01-01T01:00:00Z, '
     'all 2030-01-01T01:10:00Z, one 2030-01-01T01:10:00Z, skip 2030-01-01T01:10:00Z',
-    'the last one is not missed');
+    'the last due run is not missed');
 select pgq.unschedule(name) from pgq.schedules;
 select pgq.schedule(m, 'jobs', '1', every => '1 s', missed => m)
 from unnest('{skip,one,all}'::text[]) m;
@@ -118,33 +123,34 @@ select t.advance('1 day');
 select is((select array_agg(c order by c) from (
         select count(*) c from pgq.claim('jobs', n => 1000, lease => '1 year')
         group by headers ->> 'schedule') x),
-    '{1,1,100}', 'after a long time a claim publishes a bounded number');
+    '{1,1,100}', 'a claim publishes a limited number of runs that were missed');
 select is((select max(next_at) from pgq.schedule where name <> 'all'), pgq.now() + interval '1 s',
-    'and does not count through what is skipped');
+    'schedules that skip missed runs continue one interval from now');
 select is((select headers ->> 'scheduled_at' from pgq.message where headers ->> 'schedule' = 'one'
            order by id desc limit 1),
     to_char(pgq.now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-    'one stands for the last run');
+    'the one message for all missed runs has the time of the last run');
 select pgq.unschedule(name) from pgq.schedules;
 
 -- pause
 select pgq.schedule('p', 'jobs', '1', cron => '@hourly', missed => 'all');
 select ok(pgq.pause_schedule('p'), 'a schedule can be paused');
-select ok(not pgq.pause_schedule('p'), 'once');
+select ok(not pgq.pause_schedule('p'), 'pausing a paused schedule returns false');
 select results_eq('select paused, next_at from pgq.schedules', 'values (true, null::timestamptz)',
-    'it has no next run');
+    'a paused schedule has no next run');
 select t.advance('3 h');
-select is(t.ran(), null, 'and does not run');
+select is(t.ran(), null, 'a paused schedule does not run');
 select is(pgq.schedule('p', 'jobs', '1', cron => '@hourly', missed => 'all'), null,
-    'scheduled again it stays paused');
-select ok(pgq.resume_schedule('p'), 'it can go on');
-select ok(not pgq.resume_schedule('p'), 'once');
-select is(t.ran(), null, 'runs of the pause are not missed');
-select is((select next_at > pgq.now() from pgq.schedules), true, 'the next one comes');
+    'a paused schedule stays paused when it is scheduled again');
+select ok(pgq.resume_schedule('p'), 'a paused schedule can be resumed');
+select ok(not pgq.resume_schedule('p'), 'resuming an active schedule returns false');
+select is(t.ran(), null, 'runs during a pause do not count as missed');
+select is((select next_at > pgq.now() from pgq.schedules), true,
+    'a resumed schedule has a next run');
 select throws_ok($$select pgq.pause_schedule('none')$$, '42704', 'schedule "none" does not exist',
-    'pause of none');
+    'pausing an unknown schedule is an error');
 select throws_ok($$select pgq.resume_schedule(null)$$, '42704', 'schedule "<null>" does not exist',
-    'resume of none');
+    'resuming a schedule without a name is an error');
 select pgq.unschedule('p');
 
 -- failures
@@ -154,23 +160,28 @@ select pgq.schedule('live', 'jobs', '1', cron => '* * * * *');
 select pgq.drop_queue('short');
 select t.advance('1 min');
 set local client_min_messages = error;
-select matches(t.ran(), '^live [^,]*$', 'a schedule that fails stops neither claims nor others');
+select matches(t.ran(), '^live [^,]*$',
+    'a schedule that fails stops neither claims nor other schedules');
 reset client_min_messages;
 select results_eq(
     $$select error, next_at > pgq.now(), last_at from pgq.schedules where name = 'dead'$$,
-    $$values ('no queue receives topic "short"', true, null::timestamptz)$$, 'and says why');
+    $$values ('no queue receives topic "short"', true, null::timestamptz)$$,
+    'pgq.schedules shows why a schedule fails');
 select pgq.create_queue('short');
 select t.advance('1 min');
 select t.ran();
-select is((select error from pgq.schedules where name = 'dead'), null, 'until it succeeds');
-select is((select count(*) from pgq.claim('short', n => 9)), 1::bigint, 'and runs');
+select is((select error from pgq.schedules where name = 'dead'), null,
+    'pgq.schedules shows no error after the schedule has succeeded');
+select is((select count(*) from pgq.claim('short', n => 9)), 1::bigint,
+    'a schedule that failed runs again');
 update pgq.schedule set time_zone = 'Gone/Away' where name = 'dead';
 select t.advance('1 min');
 set local client_min_messages = error;
 select t.ran();
 reset client_min_messages;
 select results_eq($$select paused, error from pgq.schedules where name = 'dead'$$,
-    $$values (true, 'time zone "Gone/Away" not recognized')$$, 'what cannot go on is paused');
+    $$values (true, 'time zone "Gone/Away" not recognized')$$,
+    'a schedule with an unknown time zone is paused');
 select pgq.unschedule(name) from pgq.schedules;
 
 -- consumers that sleep
@@ -178,15 +189,18 @@ select pgq.subscribe('many', 'jobs.#');
 select pgq.wait_begin('many', 'w', '30 s'), pgq.wait_begin('other', 'w', '30 s');
 select pgq.wait_begin('many', 'w', '30 s'), pgq.wait_begin('other', 'w', '30 s');
 update pgq.waiter set armed = true;
-select is(pgq.wait_begin('many', 'w', '30 s'), '30 s', 'without a schedule they sleep');
+select is(pgq.wait_begin('many', 'w', '30 s'), '30 s',
+    'a consumer sleeps as long as it asked for if there is no schedule');
 select pgq.schedule('s', 'jobs.x', '1', every => '5 s');
-select is(pgq.wait_begin('many', 'w', '30 s') <= '5 s', true, 'until the next run that they get');
-select is(pgq.wait_begin('other', 'w', '30 s'), '30 s', 'not until that of others');
+select is(pgq.wait_begin('many', 'w', '30 s') <= '5 s', true,
+    'a consumer sleeps at most until the next run that its queue receives');
+select is(pgq.wait_begin('other', 'w', '30 s'), '30 s',
+    'the runs of other queues do not shorten the sleep of a consumer');
 select pgq.unschedule('s');
 select pgq.schedule('far ' || i, 'jobs', '1', every => make_interval(secs => 5 + i))
 from generate_series(1, 100) i;
 select is(pgq.wait_begin('other', 'w', '3000 s') between '95 s' and '106 s', true,
-    'of very many schedules only the first are read');
+    'only the first of very many schedules are read, and the sleep ends with the last of them');
 select pgq.unschedule(name) from pgq.schedules;
 
 -- rights
@@ -198,48 +212,51 @@ select is(t.answer('schedule_publisher',
     $$select pgq.schedule('mine', 'other', '1', '* * * * *')$$),
     '42501 | permission denied for topic "other" |  | If a queue receives it, its owner can grant '
     'you the right: pgq.grant_queue(queue, role, ''publish'').',
-    'who may not publish may not schedule');
+    'a role without the right to publish cannot schedule');
 select is(t.outcome('schedule_publisher',
     $$select pgq.schedule('mine', 'nowhere', '1', '* * * * *')$$),
-    '42501', 'nor to what is not there');
+    '42501', 'a role gets the same error for an unknown topic');
 select isnt(t.answer('schedule_publisher',
     $$select pgq.schedule('mine', 'jobs', '1', '* * * * *')$$), null,
-    'who may publish may schedule');
+    'a role with the right to publish can schedule');
 select t.advance('1 min');
-select matches(t.ran(), '^mine [^,]*$', 'it runs');
+select matches(t.ran(), '^mine [^,]*$', 'the schedule of a role runs');
 select is((select publisher from pgq.message order by id desc limit 1), 'schedule_publisher',
-    'with the rights of who has scheduled it');
+    'the role that made a schedule is the publisher of its messages');
 select is(t.answer('schedule_publisher',
     'select string_agg(name || role, '','') from pgq.schedules'),
-    'mineschedule_publisher', 'who sees it');
-select is(t.answer('schedule_other', 'select count(*) from pgq.schedules'), '0', 'others do not');
-select is(t.outcome('schedule_other', s), '42501', 'others cannot change it: ' || s)
+    'mineschedule_publisher', 'a role sees its own schedule');
+select is(t.answer('schedule_other', 'select count(*) from pgq.schedules'), '0',
+    'a role does not see the schedule of another role');
+select is(t.outcome('schedule_other', s), '42501', 'another role cannot change the schedule: ' || s)
 from unnest(array[
     $$select pgq.schedule('mine', 'other', '1', '* * * * *')$$,
     $$select pgq.unschedule('mine')$$, $$select pgq.pause_schedule('mine')$$,
     $$select pgq.resume_schedule('mine')$$]) s;
 select is(t.outcome('schedule_other', $$select pgq.pause_schedule('none')$$), '42704',
-    'what is not there is not there');
-select is(t.outcome('schedule_publisher', s), 'ok', 'it can: ' || s) from unnest(array[
+    'any role gets the error that an unknown schedule does not exist');
+select is(t.outcome('schedule_publisher', s), 'ok',
+    'a role can change its own schedule: ' || s) from unnest(array[
     $$select pgq.pause_schedule('mine')$$, $$select pgq.resume_schedule('mine')$$,
     $$select pgq.unschedule('mine')$$,
     $$select pgq.schedule('mine', 'jobs', '1', '* * * * *')$$]) s;
 select pgq.revoke_queue('jobs', 'schedule_publisher', 'publish');
 select t.advance('1 min');
 set local client_min_messages = error;
-select is(t.ran(), null, 'without the right it runs no more');
+select is(t.ran(), null, 'a schedule does not run after its role has lost the right to publish');
 reset client_min_messages;
-select is((select error from pgq.schedules), 'permission denied for topic "jobs"', 'and says so');
+select is((select error from pgq.schedules), 'permission denied for topic "jobs"',
+    'pgq.schedules shows that the role lacks the right');
 drop role schedule_publisher;
 select t.advance('1 min');
 set local client_min_messages = error;
-select is(t.ran(), null, 'nor for a role that is gone');
+select is(t.ran(), null, 'a schedule does not run after its role was dropped');
 reset client_min_messages;
 select is((select error from pgq.schedules), 'the role of schedule "mine" does not exist',
-    'and says so too');
-select ok(pgq.unschedule('mine'), 'the owner can end it');
+    'pgq.schedules shows that the role does not exist');
+select ok(pgq.unschedule('mine'), 'the owner can remove the schedule of a dropped role');
 
--- what is refused
+-- invalid arguments
 select throws_ok(s, c, e, s) from (values
     ($$select pgq.schedule(null, 'jobs', '1', '@daily')$$, '22023',
      'a schedule needs a name of at most 255 characters'),
@@ -274,7 +291,7 @@ select throws_ok(s, c, e, s) from (values
     ($$select pgq.schedule('x', 'nowhere', '1', '@daily')$$, 'QU005',
      'no queue receives topic "nowhere"')
 ) r (s, c, e);
-select is_empty('select from pgq.schedules', 'and nothing remains');
+select is_empty('select from pgq.schedules', 'refused schedules are not stored');
 
 select * from finish();
 rollback;

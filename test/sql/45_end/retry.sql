@@ -3,7 +3,7 @@ begin;
 select no_plan();
 select t.at(now());
 
--- jitter and its limits, over many
+-- jitter and its limits, over many messages
 select pgq.create_queue('work', max_attempts => 1000, backoff => '10 s', max_backoff => '1 min',
     set_size => 1, lease => '1 h');
 select queue_id from pgq.queue where name = 'work' \gset
@@ -19,9 +19,9 @@ select ok((select min(due_at) >= pgq.now() + interval '5 s'
                   and max(due_at) <= pgq.now() + interval '10 s'
            from pgq.scheduled), 'every first delay is between half and all of the backoff');
 select cmp_ok((select count(distinct due_at) from pgq.scheduled), '>', 190::bigint,
-    'and they differ');
+    'the first delays differ');
 select cmp_ok((select max(due_at) - min(due_at) from pgq.scheduled), '>', interval '3 s',
-    'over the whole span');
+    'the first delays are spread over more than 3 s');
 create temp table delay as
 select a as attempt, r as round, null::interval as span
 from unnest('{1,2,3,4,5,31,32,100,999}'::int[]) a, generate_series(1, 50) r;
@@ -70,15 +70,15 @@ end
 $$;
 select ok((select due_at > pgq.now() + interval '4 years'
                   and due_at < pgq.now() + interval '11 years'
-           from pgq.scheduled), 'no backoff is too long to be doubled');
+           from pgq.scheduled), 'a very long backoff can be doubled');
 select pgq.drop_queue('work', force => true);
 
--- what a failure says
+-- the record of a failure
 select is(
     (pgq._failure(null, 'nack', 2, '2030-01-01 00:00:00+00', 'me', '10.0.0.1', 'oops',
                   '2030-01-01 00:00:09+00') -> 0) - '{at,claimed_at}'::text[],
     '{"outcome": "nack", "attempt": 2, "holder": "me", "client": "10.0.0.1", "error": "oops"}',
-    'a failure tells how, who, from where and why');
+    'a failure records outcome, attempt, holder, client and error');
 select is(
     jsonb_array_length(pgq._failure('[{"outcome": "nack"}]', 'timeout', 1, null, null, null, null,
                                     now())),
@@ -97,36 +97,44 @@ select max(lease_id) as lease from pgq.claim('work') \gset
 select t.advance('11 s');
 select pgq.publish('work', '"fine"');
 select is(t.take('work', n => 10), 'fine',
-    'a claim goes on when an expired lease cannot become a dead letter');
-select is(t.held('work', 'leased'), 'poison fine', 'the message stays where it was');
-select is(t.held('work', 'dead'), null, 'it is no dead letter');
+    'a claim works although an expired lease cannot become a dead letter');
+select is(t.held('work', 'leased'), 'poison fine',
+    'a message that cannot become a dead letter stays leased');
+select is(t.held('work', 'dead'), null, 'the message is not a dead letter');
 select throws_ok(format('select pgq.nack(%s)', :lease), '23514', null,
-    'who refuses it for the last time sees the error');
-select throws_ok(format('select pgq.bury(%s)', :lease), '23514', null, 'who buries it too');
-select is(t.held('work', 'leased'), 'poison fine', 'and the message is still there');
-select lives_ok('call pgq.maintain()', 'maintain goes on, too');
-select is(t.held('work', 'leased'), 'poison fine', 'and loses nothing');
+    'the last nack raises the error of the dead-letter write');
+select throws_ok(format('select pgq.bury(%s)', :lease), '23514', null,
+    'bury raises the error of the dead-letter write');
+select is(t.held('work', 'leased'), 'poison fine',
+    'the message is still leased after nack and bury have failed');
+select lives_ok('call pgq.maintain()', 'maintain() works although the dead-letter write fails');
+select is(t.held('work', 'leased'), 'poison fine',
+    'maintain() keeps the message whose dead-letter write fails');
 alter table pgq.letter drop constraint obstacle;
 select t.advance('1 s');
-select is(t.take('work'), null, 'when the obstacle is gone, the next claim');
-select is(t.held('work', 'dead'), 'poison', 'makes the dead letter');
-select is((select reason from pgq.dead_letter), 'timeout', 'with its reason');
+select is(t.take('work'), null,
+    'a claim after the obstacle is removed does not deliver the message again');
+select is(t.held('work', 'dead'), 'poison', 'the claim makes the message a dead letter');
+select is((select reason from pgq.dead_letter), 'timeout',
+    'the dead letter has the reason timeout');
 
--- the same for what has expired
+-- the same for an expired message
 alter table pgq.letter add constraint obstacle check (payload <> '"stale"');
 select pgq.publish('news', '"stale"', expires_in => '1 s');
 select pgq.publish('news', '"fresh"');
 select t.advance('2 s');
 select is(t.take('news', n => 5), 'fresh',
-    'a claim goes on when an expired message cannot become a dead letter');
-select is(t.held('news', 'delayed'), 'stale', 'the message is kept');
+    'a claim works although an expired message cannot become a dead letter');
+select is(t.held('news', 'delayed'), 'stale',
+    'an expired message that cannot become a dead letter is kept');
 select t.advance('1 min');
-select is(t.take('news', n => 5), 'fresh', 'it is tried again, and never delivered');
-select is(t.held('news', 'delayed'), 'stale', 'and still kept');
+select is(t.take('news', n => 5), 'fresh', 'the expired message is not delivered later');
+select is(t.held('news', 'delayed'), 'stale', 'the expired message is still kept');
 alter table pgq.letter drop constraint obstacle;
 select t.advance('1 min');
 call pgq.maintain();
-select is(t.held('news', 'dead'), 'stale', 'until it can be a dead letter');
+select is(t.held('news', 'dead'), 'stale',
+    'maintenance makes the expired message a dead letter when the write works');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

@@ -1,5 +1,5 @@
--- Claims never rotate the log: what is due costs them nothing, and a burst that is over neither
--- slows claims down nor stops the rotation. Not in one transaction, as in era.sql.
+-- Claims never rotate the log, so a slot that is due does not slow them down. A burst that is over
+-- neither slows claims down nor stops the rotation. Not in one transaction: see era.sql.
 select no_plan();
 select t.at(now());
 -- The pages that a statement reads and writes, and the WAL that it makes, as EXPLAIN counts them.
@@ -18,7 +18,7 @@ $$;
 create function pg_temp.emptied() returns bigint language sql
 return (select count(*) from pgq.era where emptied_at is not null);
 
--- a slot is due, and holds many large messages that nobody has taken
+-- a slot is due, and holds many large messages that were never claimed
 select pgq.create_queue('busy', lease => '5 s', retention => '1 s'),
        pgq.create_queue('stuck', retention => '1 s');
 call pgq.maintain();
@@ -34,24 +34,24 @@ select pgq.publish('busy', '"next"');
 select t.advance('2 s');
 select is((select count(*) from pgq.era e join pgq.era n on n.number = e.number + 1
            where e.emptied_at is null and n.started_at + interval '1 s' <= pgq.now()), 1::bigint,
-    'a slot is due');
+    'a slot is due to be emptied');
 select era, count(*) as messages from pgq.message where topic = 'stuck' group by 1 \gset
 create temp table due as
 select c.* from generate_series(1, 4) i, pg_temp.cost($$select * from pgq.claim('busy')$$, i) c;
 select cmp_ok((select sum(pages) from due), '<=', 2 * (select sum(pages) from before),
-    'a claim does not read more because of it');
+    'claims read at most twice as many pages while a slot is due');
 select cmp_ok((select sum(wal) from due), '<=', 2 * (select sum(wal) from before) + 100000,
-    'and writes no more: 8 kB for a page that it changes first after a checkpoint');
+    'claims write hardly more WAL while a slot is due (8 kB for the first change of a page)');
 select is((select count(*) from pgq.message where era = :era and topic = 'stuck'),
-    :messages::bigint, 'it has copied nothing');
+    :messages::bigint, 'claims copy no message forward');
 select is((select distinct lease_until - pgq.now() from pgq.claim('busy')), interval '5 s',
-    'and its lease is as long as the queue says');
-select is(pg_temp.emptied(), 0::bigint, 'nothing is emptied');
+    'a claim has the lease duration of the queue while a slot is due');
+select is(pg_temp.emptied(), 0::bigint, 'claims empty no slot');
 call pgq.maintain();
 call pgq.maintain();
 select is(pg_temp.emptied(), 1::bigint, 'maintain() empties the slot');
 select is((select count(*) from pgq.message where topic = 'stuck'), :messages::bigint,
-    'and has copied what is not done');
+    'maintain() copies the unfinished messages of the slot forward');
 select pgq.drop_queue('stuck', force => true), pgq.drop_queue('busy', force => true);
 
 -- a burst: pgq.ready keeps its size, because it is never truncated
@@ -66,10 +66,11 @@ vacuum pgq.ready;
 select cmp_ok(pg_relation_size('pgq.ready'), '>', 64 * 1024 * 1024::bigint,
     'pgq.ready is large and empty');
 select pgq.publish('burst', to_jsonb(i)) from generate_series(1, 10) i;
-select is((select count(*) from pgq.claim('burst')), 1::bigint, 'claims go on');
+select is((select count(*) from pgq.claim('burst')), 1::bigint, 'a claim works after the burst');
 select cmp_ok((select sum(c.pages) from generate_series(1, 4) i,
                    pg_temp.cost($$select * from pgq.claim('burst')$$, i) c),
-    '<=', 2 * (select sum(pages) from before), 'and read no more than before');
+    '<=', 2 * (select sum(pages) from before),
+    'claims after the burst read at most twice as many pages as before');
 create temp table number as select last_value as number from pgq.era_number;
 do $$
 begin
@@ -84,9 +85,9 @@ begin
 end
 $$;
 select cmp_ok((select last_value from pgq.era_number), '>=', (select number + 3 from number),
-    'eras turn');
+    'the log rotates after the burst');
 select cmp_ok((select max(emptied_at) from pgq.era), '>=', pgq.now() - interval '5 s',
-    'and slots are emptied');
-select is((select count(*) from pgq.claim('burst', n => 100)), 9::bigint, 'nothing is lost');
+    'slots are emptied after the burst');
+select is((select count(*) from pgq.claim('burst', n => 100)), 9::bigint, 'no message is lost');
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

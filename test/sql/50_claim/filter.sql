@@ -33,7 +33,7 @@ begin
     from generate_series(1, 60) i;
 end
 $$;
--- The numbers that a claim takes.
+-- The field n of the messages that a claim takes.
 create function pg_temp.taken(queue text, filter jsonb, n int) returns int[]
 language plpgsql as $$
 begin
@@ -98,52 +98,52 @@ select is_empty(
       left join expected e using (filter)
       where a.n = 1000
         and array(select unnest(a.taken) order by 1) is distinct from coalesce(e.wanted, '{}')$$,
-    'a claim takes exactly what the filter matches, whatever the lanes');
+    'a claim takes exactly the messages that match its filter, whatever the lanes');
 select is_empty(
     $$select a.filter, a.queue, a.n from answer a left join expected e using (filter)
       where cardinality(a.taken) <> least(a.n, coalesce(cardinality(e.wanted), 0))$$,
-    'and as many as it asks for');
+    'a claim takes n matching messages, or all if there are fewer');
 select is_empty(
     $$select a.filter, a.queue, a.n from answer a
       where a.rest is distinct from array(
           select i from generate_series(1, 60) i where i <> all (a.taken))$$,
-    'and leaves everything else');
+    'a claim leaves all other messages ready');
 select is_empty(
     $$select a.filter, a.queue, a.n, a.taken from answer a
       where a.queue = 'plain' and a.taken <> array(
           select i from unnest(a.taken) i order by i % 2 desc, i)$$,
-    'in the order of the queue');
+    'a claim without lanes takes messages in the order of the queue');
 select is_empty(
     $$select a.filter, a.queue, a.n, a.taken from answer a
       where exists (select from unnest(a.taken) with ordinality x (i, o)
                     join unnest(a.taken) with ordinality y (i, o) on x.o < y.o
                     where x.i % 2 < y.i % 2)$$,
-    'also with lanes no lower priority before a higher one');
+    'no claim, with or without lanes, takes a lower priority before a higher one');
 select is_empty(
     $$select a.filter, a.queue, a.n, a.taken, a.peeked from answer a where a.taken <> a.peeked
         and a.queue = 'plain'$$,
-    'peek shows what the claim takes');
+    'peek shows the messages that a claim would take, in the same order');
 select is_empty(
     $$select a.filter, a.queue, a.n from answer a where a.n = 1000
         and array(select unnest(a.taken) order by 1) <> array(select unnest(a.peeked) order by 1)$$,
-    'with lanes, too');
+    'peek shows the messages that a claim with lanes would take');
 select is(
     (select array_agg(distinct a.taken::text) from answer a where a.filter in (1, 2)
         and a.queue = 'plain' and a.n = 7),
     (select array[a.taken::text] from answer a where a.filter = 1 and a.queue = 'plain'
         and a.n = 7),
-    'null and {} select everything alike');
+    'a filter of null and an empty filter take the same messages');
 
 -- attempts
 select pg_temp.fill();
 select max(lease_id) as lease from pgq.claim('laned', '{"type": "refund"}', 3) \gset
 select pgq.nack(:lease, delay => '0');
 select is(cardinality(pg_temp.taken('laned', '{"msg": {"attempt": {"$gte": 2}}}', 100)), 3,
-    'a filter can ask for what was tried before');
+    'a filter can select messages by their attempt');
 select is(cardinality(pg_temp.taken('laned', '{"type": "refund"}', 100)), 12,
-    'what is taken is not there for others');
+    'leased messages are not delivered to others');
 
--- rows of others
+-- rows that a claim does not need
 select pg_temp.fill();
 create temp table untouched as
 select ctid as place, xmin::text as maker, lane_id, ids from pgq.ready
@@ -158,14 +158,15 @@ select is_empty(
 select pg_temp.fill();
 create temp table before_claim as select ids from pgq.ready
 where queue_id = (select queue_id from pgq.queue where name = 'plain');
-select is(pg_temp.taken('plain', '{"n": 12}', 10), '{12}'::int[], 'one message of a set is taken');
+select is(pg_temp.taken('plain', '{"n": 12}', 10), '{12}'::int[],
+    'a filter takes one message out of a set');
 select is((select count(*) from (select ids from before_claim intersect
                                  select ids from pgq.ready) x),
-    (select count(*) - 1 from before_claim), 'and only its own set is divided');
+    (select count(*) - 1 from before_claim), 'only the set of that message is divided');
 select is(pg_temp.taken('plain', null, 1000) @> '{11,13}', true,
-    'the rest of it is there for others');
+    'the rest of that set can be claimed');
 
--- a match far behind
+-- a match behind a long backlog
 select pgq.create_queue('deep', lease => '1 h');
 select count(*) from pgq.publish_batch('deep', array_fill('1'::jsonb, array[10000]));
 select pgq.publish('deep', '"here"', '{"type": "rare"}');
@@ -173,10 +174,10 @@ select count(*) from pgq.publish_batch('deep', array_fill('2'::jsonb, array[500]
 select is(t.take('deep', '{"type": "rare"}'), 'here',
     'a match behind ten thousand others is found');
 select is((select count(*) from pgq.peek('deep', n => 100000)), 10500::bigint,
-    'and all the others are still ready');
-select is(t.take('deep', '{"type": "rare"}'), null, 'a second one is not');
+    'all other messages are still ready');
+select is(t.take('deep', '{"type": "rare"}'), null, 'a second claim finds no other match');
 select pgq.publish('deep', '"again"', '{"type": "rare"}');
-select is(t.take('deep', '{"type": "rare"}'), 'again', 'until it is published');
+select is(t.take('deep', '{"type": "rare"}'), 'again', 'a match that is published later is found');
 
 -- invalid filters
 select pgq.publish('deep', '"due"', delay => '1 s');
@@ -185,7 +186,7 @@ select throws_ok(format('select pgq.claim(%L, %L)', 'deep', f), 'QU004', null,
     'an invalid filter is refused: ' || f)
 from unnest(array['[]', '1', '"a"', '{"a": {"$what": 1}}', '{"$and": []}', '{"a..b": 1}',
     '{"msg": {"colour": 1}}', '{"a": {"$regex": "("}}', '{"$const": 1}']) f;
-select is(t.held('deep', 'delayed'), 'due', 'and what is due is left where it was');
+select is(t.held('deep', 'delayed'), 'due', 'a refused claim does not make due messages ready');
 select isnt(t.hint_of($$select pgq.claim('deep', '{"a": {"$what": 1}}')$$), '',
     'the error has a hint');
 
@@ -204,21 +205,22 @@ select results_eq(
       where queue = 'counted' order by filter::text collate "C"$$,
     $$values ('{"n": 777}'::jsonb, 1::bigint, 0::bigint, false), ('{"n": 77}', 1, 1, true),
              ('{"type": "x"}', 1, 0, false), ('{"type": 1}', 2, 20, true)$$,
-    'statistics tell how filters fare');
+    'filter_stats counts the claims and the matches of each filter');
 select is((select tested from pgq.filter_stats where queue = 'counted' and filter = '{"type": 1}'),
     0::bigint, 'a filter on lane keys tests no message');
 select cmp_ok((select tested from pgq.filter_stats
                where queue = 'counted' and filter = '{"n": 777}'),
-    '>=', 79::bigint, 'another one tests all that are there');
+    '>=', 79::bigint, 'a filter on another field tests every ready message');
 
 -- expired messages and filters
 select pgq.publish('counted', '"e"', '{"type": 9}', expires_in => '1 s');
 select pgq.publish('counted', '"f"', '{"type": 9}');
 select t.advance('2 s');
-select is(t.take('counted', '{"type": 9}', 10), 'f', 'what has expired is not delivered');
-select is(t.held('counted', 'dead'), 'e', 'but is a dead letter');
+select is(t.take('counted', '{"type": 9}', 10), 'f',
+    'a claim with a filter does not deliver an expired message');
+select is(t.held('counted', 'dead'), 'e', 'the expired message is a dead letter');
 
--- what an index on headers would be for, lanes do: no message is tested
+-- Lanes replace an index on headers: no message is tested.
 select pgq.create_queue('indexed', '{type,region}', lease => '1 h');
 insert into pgq.message (topic, payload, headers)
 select 'indexed', to_jsonb(i), jsonb_strip_nulls(jsonb_build_object(
@@ -231,13 +233,13 @@ insert into index_kind values
     ('several keys', '{"type": "order-paid", "region": "US"}', 100),
     ('the existence of a key', '{"type": {"$exists": false}}', 100),
     ('a pattern', '{"type": {"$like": "order-%"}}', 100);
-select is(count(c.id), k.matches, 'by ' || k.kind || ': all that match are there')
+select is(count(c.id), k.matches, 'a claim by ' || k.kind || ' takes all messages that match')
 from index_kind k left join lateral pgq.claim('indexed', k.filter, 1000) c on true
 group by k.kind, k.matches, k.filter;
 select results_eq(
     $$select s.matched, s.tested from pgq.filter_stats s where s.queue = 'indexed' order by 1$$,
     $$select matches, 0::bigint from index_kind order by 1$$,
-    'and none was tested, as if there were an index for it');
+    'these claims test no message, as if there were an index');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

@@ -1,10 +1,10 @@
--- Sets with small gaps are read as one range of the log: what a filter leaves behind, and what it
--- takes. The test counts searches of indexes.
+-- Sets with small gaps are read as one range of the log: the messages that a filter takes, and
+-- those that it leaves. The test counts index scans.
 begin;
 select no_plan();
 select t.at(now());
 
--- Searches in the primary keys of the log, in this transaction.
+-- Scans of the primary keys of the log in this transaction.
 create function t.searches() returns bigint language sql as $$
     select sum(pg_stat_get_xact_numscans(i.indexrelid))::bigint
     from pg_catalog.pg_index i
@@ -23,17 +23,20 @@ from generate_series(1, 100) i;
 select t.take_most(9);
 select t.searches() as before \gset
 select is(t.take_most(18), '11 12 13 14 15 16 17 18 19 21 22 23 24 25 26 27 28 29',
-    'a claim by filter takes what matches');
-select cmp_ok(t.searches() - :before, '<=', 6::bigint, 'and searches each slot of the log twice');
+    'a claim with a filter takes the messages that match');
+select cmp_ok(t.searches() - :before, '<=', 6::bigint,
+    'the claim scans each slot of the log at most twice');
 select t.searches() as before \gset
 select is((select array_agg(c.payload::int) from pgq.claim('deals', '{"type": "most"}', 100) c),
-    array(select i from generate_series(31, 99) i where i % 10 <> 0), 'also at the end');
-select cmp_ok(t.searches() - :before, '<=', 6::bigint, 'where the row has two gaps');
+    array(select i from generate_series(31, 99) i where i % 10 <> 0),
+    'a claim takes all remaining matches');
+select cmp_ok(t.searches() - :before, '<=', 6::bigint,
+    'that claim also scans each slot of the log at most twice');
 select is(t.take('deals', n => 100), '10 20 30 40 50 60 70 80 90 100',
-    'what does not match is left to others');
+    'messages that do not match are left for others');
 
--- Messages of others within the range: they are not delivered, and not even tested, because they
--- may be large.
+-- Messages of other queues within the range: a claim neither delivers nor tests them, because
+-- they may be large.
 create function t.toasted_reads() returns bigint language sql as $$
     select sum(pg_stat_get_xact_numscans(i.indexrelid))::bigint
     from pg_catalog.pg_index i
@@ -53,11 +56,14 @@ select is((select array_agg(c.payload::int) from pgq.claim('deals', '{"type": "m
     array(select i from generate_series(1, 18) i where i % 3 <> 0),
     'messages of another queue in the gaps are not delivered');
 select is((select array_agg(c.payload::int) from pgq.claim('deals', n => 12) c),
-    array(select i from generate_series(19, 30) i where i % 3 <> 0), 'nor without a filter');
-select is(t.toasted_reads() - :before, 0::bigint, 'and their headers are not read');
+    array(select i from generate_series(19, 30) i where i % 3 <> 0),
+    'a claim without a filter does not deliver them either');
+select is(t.toasted_reads() - :before, 0::bigint,
+    'the claims do not read the headers of the other queue''s messages');
 select is((select count(*) from pgq.claim('other', '{"type": {"$exists": true}}', 10)), 10::bigint,
-    'the other queue reads them');
-select cmp_ok(t.toasted_reads() - :before, '>', 0::bigint, 'which is noticed');
+    'a claim from the other queue delivers its messages');
+select cmp_ok(t.toasted_reads() - :before, '>', 0::bigint,
+    'the test detects reads of large headers');
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();
 rollback;

@@ -24,10 +24,11 @@ begin
     end loop;
 end
 $$;
-select is((select sum(taken) from claims), 1200::numeric, 'all that match are taken');
+select is((select sum(taken) from claims), 1200::numeric,
+    'the claims take all messages that match');
 select cmp_ok((select max(rows_read) from claims), '<', 300::bigint,
     'no claim reads all the rows that earlier claims have left');
 select is((select count(*) from pgq.claim('small', n => 1000)), 400::bigint,
-    'what does not match is still there');
+    'messages that do not match are still ready');
 select * from finish();
 select pgq.drop_queue('small', force => true);

@@ -9,7 +9,7 @@ select count(*) from pgq.publish_batch('single', array(select to_jsonb(i)
                                                        from generate_series(1, 100000) i));
 analyze pgq.ready;
 
--- The rows of pgq.ready that indexes have found, so far and for a claim.
+-- The rows of pgq.ready that index scans have returned: in total, and for one claim.
 create function t.found() returns bigint language sql volatile return (
     select sum(pg_stat_get_xact_tuples_returned(i.indexrelid))
     from pg_index i where i.indrelid = 'pgq.ready'::regclass);
@@ -24,14 +24,14 @@ begin
     return t.found() - v_before;
 end $$;
 select cmp_ok(t.found_by('single', n), '<=', 5 * n::bigint + 100,
-    format('a claim of %s single messages, the %s', n, turn))
+    format('the %2$s claim of %1$s single messages reads few rows', n, turn))
 from unnest('{1,10,100}'::int[]) n, unnest('{first,second,third}'::text[]) turn;
 select pgq.create_queue('sets', set_size => 10);
 select count(*) from pgq.publish_batch('sets', array(select to_jsonb(i)
                                                      from generate_series(1, 100000) i));
 analyze pgq.ready;
 select cmp_ok(t.found_by('sets', n), '<=', 5 * n::bigint + 100,
-    format('a claim of %s messages in sets of ten, the %s', n, turn))
+    format('the %2$s claim of %1$s messages from sets of ten reads few rows', n, turn))
 from unnest('{1,10,100}'::int[]) n, unnest('{first,second,third}'::text[]) turn;
 select * from finish();
 select pgq.drop_queue('single', force => true), pgq.drop_queue('sets', force => true);

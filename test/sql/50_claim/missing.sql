@@ -8,9 +8,9 @@ select min(id) as first from pgq.publish_batch('work', '{1,2,3}') b (id) \gset
 select t.damage(format('delete from pgq.message where id = %s', :first + 1));
 select throws_ok($$select * from pgq.claim('work', n => 3)$$, 'XX001', null,
     'a claim of messages that are not in the log fails');
-select is((select count(*) from pgq.lease), 0::bigint, 'and takes nothing');
+select is((select count(*) from pgq.lease), 0::bigint, 'a failed claim takes nothing');
 select matches(t.hint_of($$select * from pgq.claim('work', n => 3)$$), 'pgq.check',
-    'with a hint at what finds them');
-select isnt_empty('select * from pgq.check()', 'which it does');
+    'the hint names pgq.check()');
+select isnt_empty('select * from pgq.check()', 'pgq.check() finds the missing message');
 select * from finish();
 rollback;

@@ -22,69 +22,73 @@ begin
 end $$;
 select pgq.create_queue('work', max_attempts => 9, backoff => '0');
 select t.publish_some(1, 9);
-select is(t.taken(2), '1 2 (at once)', 'the first claim finds the head');
+select is(t.taken(2), '1 2 (at once)', 'the first claim uses the fast path');
 select results_eq(
     'select r.size, r.attempt, r.ids::text from pgq.ready r',
     $$values (7, 0, format('{[%s,%s)}', currval('pgq.message_id') - 6,
                            currval('pgq.message_id') + 1))$$,
-    'the rest is one row');
-select is(t.taken(3), '3 4 5 (at once)', 'then more');
-select is(t.taken(3), '6 7 8 (at once)', 'and more');
-select is(t.taken(3), '9', 'what is too small for the path is taken by the other');
+    'the rest of the set is one row');
+select is(t.taken(3), '3 4 5 (at once)', 'the second claim uses the fast path');
+select is(t.taken(3), '6 7 8 (at once)', 'the third claim uses the fast path');
+select is(t.taken(3), '9', 'the general path takes a row that is smaller than the claim asks for');
 select results_eq(
     'select l.size, l.attempt, l.part from pgq.lease l order by l.lease_id',
-    'values (2, 1, 0), (3, 1, 0), (3, 1, 0), (1, 1, 0)', 'leases are the same either way');
-select is_empty('select * from pgq.ready', 'nothing is left');
-select is_empty('select * from pgq.check()', 'all is well');
+    'values (2, 1, 0), (3, 1, 0), (3, 1, 0), (1, 1, 0)', 'both paths write the same leases');
+select is_empty('select * from pgq.ready', 'no ready row is left');
+select is_empty('select * from pgq.check()', 'nothing is broken');
 
--- two rows: the second is smaller than is wanted
+-- two rows: the second is smaller than the claim asks for
 select t.publish_some(1, 6);
 select t.publish_some(7, 8);
-select is(t.taken(4), '1 2 3 4', 'a claim after one that found nothing looks again');
-select is(t.taken(4), '5 6 7 8', 'a claim reaches into the next row');
+select is(t.taken(4), '1 2 3 4', 'a claim after the queue was emptied uses the general path');
+select is(t.taken(4), '5 6 7 8', 'a claim takes the rest of one row and the next row');
 
--- what comes first
+-- higher priorities
 select t.publish_some(1, 6);
-select is(t.taken(2), '1 2', 'looks again');
-select is(t.taken(1), '3 (at once)', 'back on the way');
+select is(t.taken(2), '1 2', 'the first claim uses the general path');
+select is(t.taken(1), '3 (at once)', 'the next claim uses the fast path');
 select t.publish_some(10, 12, priority => 9);
-select is(t.taken(2), '10 11', 'what is urgent is not passed');
-select is(t.taken(2), '12 4', 'then the others');
-select is(t.taken(2), '5 6', 'to the end');
+select is(t.taken(2), '10 11', 'messages of higher priority are delivered first');
+select is(t.taken(2), '12 4', 'a claim takes the rest of one priority and a message of the next');
+select is(t.taken(2), '5 6', 'the next claim takes the rest');
 
--- what is delivered again
+-- redeliveries
 select t.publish_some(1, 6);
-select is(t.taken(6), '1 2 3 4 5 6', 'a lease of all');
+select is(t.taken(6), '1 2 3 4 5 6', 'one claim takes all messages');
 select pgq.nack(max(lease_id), error => 'later') from pgq.lease;
-select is(t.taken(2), '1 2', 'a part of what came back');
+select is(t.taken(2), '1 2', 'a claim takes a part of the redeliveries');
 select results_eq('select attempt, size from pgq.lease order by lease_id desc limit 1',
-    'values (2, 2)', 'is at its second attempt');
-select results_eq('select attempt, size from pgq.ready', 'values (1, 4)', 'the rest keeps its own');
-select is(t.taken(2), '3 4', 'the next part');
-select is((select attempt from pgq.lease order by lease_id desc limit 1), 2, 'is one as well');
+    'values (2, 2)', 'that part is at its second attempt');
+select results_eq('select attempt, size from pgq.ready', 'values (1, 4)',
+    'the rest keeps its attempt number');
+select is(t.taken(2), '3 4', 'the next claim takes the next part');
+select is((select attempt from pgq.lease order by lease_id desc limit 1), 2,
+    'the next part is at its second attempt too');
 select is((select failures is not null from pgq.lease order by lease_id desc limit 1), true,
-    'and knows of the failure');
-select is(t.taken(2), '5 6', 'the last part');
+    'the lease of a redelivery has the earlier failure');
+select is(t.taken(2), '5 6', 'the last claim takes the last part');
 
--- what expires
+-- messages that expire
 select pgq.ack(l.lease_id) from (select distinct lease_id from pgq.lease) l;
 select count(*) from pgq.publish_batch('work', '{"1","2","3","4"}', expires_in => '1 h');
-select is(t.taken(1), '1', 'looks again');
-select is(t.taken(1), '2 (at once)', 'a part of what will expire');
+select is(t.taken(1), '1', 'the first claim uses the general path');
+select is(t.taken(1), '2 (at once)', 'the fast path takes a part of a set that will expire');
 select t.advance('2 h');
 select is(t.taken(1), null, 'the rest has expired');
 
--- what is suspect stays so
+-- messages of an expired lease stay suspect when a part of them is taken
 select pgq.ack(l.lease_id) from (select distinct lease_id from pgq.lease) l;
 select pgq.alter_queue('work', lease => '1 min');
 select t.publish_some(1, 8);
-select is(t.taken(8), '1 2 3 4 5 6 7 8', 'a worker takes all, and dies');
+select is(t.taken(8), '1 2 3 4 5 6 7 8', 'a worker takes all messages, and crashes');
 select t.advance('2 min');
-select is((select count(*)::int from pgq.claim('work')), 1, 'less than what is suspected');
+select is((select count(*)::int from pgq.claim('work')), 1, 'a claim takes one suspect message');
 select is((select bool_and(r.suspect) from pgq.ready r), true, 'the rest is still suspect');
-select is((select count(*)::int from pgq.claim('work')), 1, 'another');
-select is((select bool_and(r.suspect) from pgq.ready r), true, 'and so it goes on');
-select is_empty('select * from pgq.check()', 'all is well');
+select is((select count(*)::int from pgq.claim('work')), 1,
+    'the next claim takes another suspect message');
+select is((select bool_and(r.suspect) from pgq.ready r), true,
+    'the rest is suspect after the second claim too');
+select is_empty('select * from pgq.check()', 'nothing is broken');
 
 select * from finish();
 rollback;

@@ -1,4 +1,4 @@
--- The eleven integration tests of server-side filtering, by their names.
+-- The eleven integration tests of server-side filtering. Each description begins with the name.
 begin;
 select no_plan();
 select t.at(now());
@@ -49,12 +49,12 @@ select is(pg_temp.outcome(pgq.any_of(
     'testServerSideFilterOr: a consumer gets messages that meet any condition');
 select is(pg_temp.outcome(pgq.header_like('type', 'order-%ed')),
     '{eu order us order us refund apac cancel,payment bare}'::text[],
-    'testServerSideFilterLike: a consumer gets messages whose header has the pattern');
+    'testServerSideFilterLike: a consumer gets messages whose header matches the pattern');
 select is(pg_temp.outcome(pgq.header_equals('tenant', 'acme')),
     '{null,eu order us order us refund apac cancel payment bare}'::text[],
     'testServerSideFilterMissingHeader: a message without the header matches no value of it');
 
--- The outbox: messages are published in the transaction of the business, which may not commit.
+-- The outbox: messages are published in the transaction of the business data, which may roll back.
 create temp table invoice (number int, region text, type text);
 create function pg_temp.bill() returns trigger language plpgsql as $$
 begin
@@ -72,17 +72,18 @@ rollback to business;
 insert into invoice values (5, 'EU', 'paid'), (6, 'APAC', 'paid'), (7, null, 'paid');
 
 select is(t.take('orders', pgq.header_equals('type', 'open'), 100), 'invoice 3',
-    'testOutboxServerSideFilterEquals: a consumer of the outbox gets only its value');
+    'testOutboxServerSideFilterEquals: an outbox consumer gets only messages with its value');
 select is(t.take('orders', pgq.header_in('region', '{US,APAC}'), 100), 'invoice 2 invoice 6',
-    'testOutboxServerSideFilterIn: a consumer of the outbox gets the values of its set');
+    'testOutboxServerSideFilterIn: an outbox consumer gets messages with the values of its set');
 select is(t.take('orders', pgq.all_of(
         pgq.header_equals('region', 'EU'), pgq.header_equals('type', 'paid')), 100),
     'invoice 1 invoice 5',
-    'testOutboxServerSideFilterAnd: a consumer of the outbox gets what meets all conditions, and '
-    'nothing that was rolled back');
+    'testOutboxServerSideFilterAnd: an outbox consumer gets messages that meet all conditions, '
+    'and none that was rolled back');
 select is(t.take('orders', pgq.header_not_equals('region', 'EU'), 100), null,
-    'testOutboxServerSideFilterMissingHeader: what has no such header matches no value of it');
-select is(t.take('orders', null, 100), 'invoice 7', 'and is left for who takes everything');
+    'testOutboxServerSideFilterMissingHeader: a message without the header matches no value');
+select is(t.take('orders', null, 100), 'invoice 7',
+    'a claim without a filter takes the message without the header');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

@@ -22,16 +22,16 @@ from unnest('{sets,single,laned}'::text[]) q, generate_series(1, 5000) i;
 select pgq.purge(q) from unnest('{sets,single,laned}'::text[]) q;
 vacuum (analyze, truncate off) pgq.ready;
 select is((select reltuples from pg_class where oid = 'pgq.ready'::regclass), 0::real,
-    'the planner knows an empty table');
+    'the planner believes that the table is empty');
 insert into pgq.message (topic, payload, headers)
 select q, '1', jsonb_build_object('type', i % 2, 'n', i)
 from unnest('{sets,single,laned}'::text[]) q, generate_series(1, 5000) i;
 select cmp_ok(t.read_by(format('select from pgq.claim(%L, %L, n => 3)', q, f)), '<', 500::bigint,
-    format('a claim from %s by %s', q, coalesce(f, 'none')))
+    format('a claim from %s with filter %s reads few rows', q, coalesce(f, 'none')))
 from unnest('{sets,single,laned}'::text[]) q,
      unnest(array[null, '{"type": 1}', '{"n": [45, 46, 47]}']) f;
 select cmp_ok(t.read_by(format('select from pgq.claim(%L, %L, n => 3)', q, f)), '<', 500::bigint,
-    format('and the next from %s by %s', q, coalesce(f, 'none')))
+    format('the next claim from %s with filter %s reads few rows', q, coalesce(f, 'none')))
 from unnest('{sets,single,laned}'::text[]) q,
      unnest(array[null, '{"type": 1}', '{"n": [55, 56, 57]}']) f;
 

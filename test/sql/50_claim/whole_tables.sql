@@ -15,7 +15,7 @@ language sql volatile as $$
                         'pgq.archive'::regclass, 'pgq.filter'::regclass,
                         'pgq.stream'::regclass, 'pgq.writer'::regclass)
 $$;
--- The tables that a statement reads as a whole.
+-- The tables that a statement scans sequentially.
 create function pg_temp.reads(statement text) returns text language plpgsql as $$
 declare
     v_names text;
@@ -38,7 +38,8 @@ select pgq.create_queue('laned', '{colour}');
 select pgq.create_queue('grouped');
 select pgq.claim('plain');  -- begins the first era, which asks whether there is any message
 analyze;
-select is(pg_temp.reads('select count(*) from pgq.lease'), 'pgq.lease', 'a reader is found out');
+select is(pg_temp.reads('select count(*) from pgq.lease'), 'pgq.lease',
+    'the test detects a sequential scan');
 
 create temp table call (statement text);
 insert into call values

@@ -12,25 +12,25 @@ return case name when 'window_rows' then 3 else pgq._real_limit(name) end;
 select pgq.create_queue('one');
 select pgq.publish('one', to_jsonb(i)) from generate_series(1, 10) i;
 select is(string_agg(t.take('one'), ' ' order by i), '1 2 3 4 5 6 7 8 9 10',
-    'claims of one go on behind the window, in order')
+    'claims of one message continue behind the window, in order')
 from generate_series(1, 10) i;
-select is(t.take('one'), null, 'until nothing is left');
+select is(t.take('one'), null, 'no message is left');
 
 -- rows of two messages
 select pgq.create_queue('two', set_size => 2);
 select count(*)
 from pgq.publish_batch('two', array(select to_jsonb(i) from generate_series(1, 16) i));
 select is(string_agg(t.take('two', n => 2), ' ' order by i), '1 2 3 4 5 6 7 8 9 10 11 12 13 14',
-    'so do claims of a row')
+    'claims of a whole row continue behind the window, in order')
 from generate_series(1, 7) i;
-select is(t.take('two'), '15', 'and claims of a part of a row');
+select is(t.take('two'), '15', 'a claim of a part of a row continues behind the window');
 
--- an urgent message behind the window was noted
+-- a message of higher priority, published after a claim stored a window
 select pgq.publish('one', to_jsonb(i)) from generate_series(1, 10) i;
-select is(t.take('one'), '1', 'a claim notes a window');
+select is(t.take('one'), '1', 'a claim takes the first message and stores a window');
 select pgq.publish('one', '"urgent"', priority => 1);
-select is(t.take('one'), 'urgent', 'an urgent message is not behind it');
-select is(t.take('one', n => 20), '2 3 4 5 6 7 8 9 10', 'nor are the others lost');
+select is(t.take('one'), 'urgent', 'the window does not hide a message of higher priority');
+select is(t.take('one', n => 20), '2 3 4 5 6 7 8 9 10', 'the window hides no other message');
 
 -- eras
 create or replace function pgq._limit(name text) returns int language sql immutable
@@ -49,27 +49,29 @@ select pgq.drop_queue('one', force => true), pgq.drop_queue('two', force => true
 select pgq.create_queue('log', retention => '1 h');
 call pgq.maintain();
 select pgq.publish('log', '"old"');
-select is(t.done('log'), 'old', 'the era in which the log begins is known');
+select is(t.done('log'), 'old', 'a message of the first era is read');
 select is((select first_id <= (select min(id) from pgq.message where topic = 'log')
-           from pgq.era where number = 0), true, 'its messages are not before its first id');
+           from pgq.era where number = 0), true,
+    'the first id of the first era is not above the ids of its messages');
 select pgq.publish('log', to_jsonb(i)) from generate_series(1, 4) i;
 select t.advance('61 min');
 call pgq.maintain();
 select is((select max(number) from pgq.era), 1::bigint, 'the next era begins');
 select pgq.publish('log', to_jsonb(i)) from generate_series(5, 8) i;
-select is(t.done('log', n => 3), '1 2 3', 'messages of the era before are read');
-select is(t.done('log', n => 3), '4 5 6', 'those of both eras');
-select is(t.done('log'), '7', 'and those of the current one');
+select is(t.done('log', n => 3), '1 2 3', 'messages of the earlier era are read');
+select is(t.done('log', n => 3), '4 5 6', 'one claim reads messages of both eras');
+select is(t.done('log'), '7', 'a message of the current era is read');
 select t.advance('61 min');
 select pgq.publish('log', to_jsonb(i)) from generate_series(9, 11) i;
-select is(t.done('log'), '8', 'a claim has noted the era');
+select is(t.done('log'), '8', 'a claim takes a message and stores the era');
 call pgq.maintain();
 call pgq.maintain();
 select is((select max(number) from pgq.era), 2::bigint, 'the third era begins in the same tick');
 select pgq.publish('log', to_jsonb(i)) from generate_series(12, 13) i;
 select is(string_agg(t.done('log'), ' ' order by i), '9 10 11',
-    'messages that were published before it are read') from generate_series(1, 3) i;
-select is(t.done('log'), '12', 'and one that was published after it');
+    'messages that were published before the third era are read') from generate_series(1, 3) i;
+select is(t.done('log'), '12', 'a message that was published in the third era is read');
 select is((select first_id from pgq.era where number = 2),
-    (select max(id) - 1 from pgq.message where topic = 'log'), 'which has its first id');
+    (select max(id) - 1 from pgq.message where topic = 'log'),
+    'the first message of the third era has the first id of that era');
 select * from finish();

@@ -23,22 +23,27 @@ select pgq.publish('q', '"r2"');
 select t.take('q');
 select pgq.bury((select lease_id from pgq.claim('q')), error => 'no');
 
-select is(t.list('ready'), 'r2', 'what is ready is listed as it is delivered');
-select is(t.list('scheduled'), '3 2 1', 'what is scheduled is listed by when it is due');
-select is(t.list('leased'), 'g1', 'what is leased is listed');
-select is(t.list('waiting'), 'g2 g3', 'what waits for its turn is listed by group');
-select is(t.list('dead'), 'r1', 'what is dead is listed');
-select is(t.list('scheduled', n => 2), '3 2', 'no more are listed than are wanted');
-select is(t.list('scheduled', '{"n": {"$lt": 3}}'), '2 1', 'a filter finds some of them');
-select is(t.list('dead', '{"msg.correlation_id": "c-1"}'), 'r1', 'a filter finds the dead');
-select is(t.list('waiting', '{"n": 1}'), null, 'nothing is found where nothing matches');
+select is(t.list('ready'), 'r2', 'ready messages are listed in the order of delivery');
+select is(t.list('scheduled'), '3 2 1',
+    'scheduled messages are listed in the order of their due times');
+select is(t.list('leased'), 'g1', 'leased messages are listed');
+select is(t.list('waiting'), 'g2 g3',
+    'messages that wait behind the head of a group are listed in the order of the group');
+select is(t.list('dead'), 'r1', 'dead letters are listed');
+select is(t.list('scheduled', n => 2), '3 2', 'at most n messages are listed');
+select is(t.list('scheduled', '{"n": {"$lt": 3}}'), '2 1',
+    'a filter selects the scheduled messages that match');
+select is(t.list('dead', '{"msg.correlation_id": "c-1"}'), 'r1',
+    'a filter selects the dead letters that match');
+select is(t.list('waiting', '{"n": 1}'), null, 'the list is empty if no message matches');
 select results_eq(
     $$select lease_until from pgq.messages('q', 'scheduled', n => 1)$$,
     $$values (timestamptz '2030-01-01 19:00+00')$$, 'a scheduled message says when it is due');
 select results_eq(
     $$select m.lease_id = l.lease_id, m.attempt, m.lease_until = l.until
       from pgq.messages('q', 'leased') m, pgq.leases l$$,
-    $$values (true, 1, true)$$, 'a leased message says by which lease and how long');
+    $$values (true, 1, true)$$,
+    'a leased message shows its lease id, its attempt and the end of the lease');
 select throws_ok($$select pgq.messages('q', 'lost')$$, '22023', 'a message cannot be "lost"');
 select throws_ok($$select pgq.messages('q', n => 0)$$, '22023',
                  'n must be between 1 and 10000, not 0');

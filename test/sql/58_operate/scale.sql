@@ -16,19 +16,20 @@ select pg_temp.fill();
 set local track_functions = 'all';
 select pgq.purge('many');
 select cmp_ok((select sum(calls) from pg_stat_xact_user_functions where schemaname = 'pgq'), '<=',
-    500::numeric, 'purge calls functions for slices, not for single messages');
+    500::numeric, 'purge calls functions once per slice, not once per message');
 set local track_functions = 'none';
-select is((select count(*) from pgq.dedup), 0::bigint, 'the keys are free');
+select is((select count(*) from pgq.dedup), 0::bigint, 'purge deletes the dedup keys');
 select pg_temp.fill();
 select cmp_ok(t.cost($$select pgq.purge('many')$$, 'dedup'), '<=', 2000::bigint + 100,
-    'keys are read once, not for each slice');
--- Another queue with as many messages, none of which is here.
+    'purge reads each dedup key once, not once per slice');
+-- The other queue holds 500 other messages.
 select pg_temp.fill();
 select count(pgq.publish('full', to_jsonb(i))) from generate_series(1, 500) i;
 select cmp_ok(t.cost($$select pgq.move('many', 'full')$$, 'ready'), '<=',
-    2000::bigint * 3 + 1000, 'a move reads the messages of both queues, and each of its own twice');
+    2000::bigint * 3 + 1000,
+    'move reads at most 7000 ready rows for 2000 messages and 500 in the other queue');
 select is((select count(*) from pgq.message_state where queue = 'full'), 2500::bigint,
-    'all of them are there');
+    'the other queue holds all messages after the move');
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();
 rollback;

@@ -40,14 +40,17 @@ select is(pgq.replay('work', dry_run => true, cause => c::jsonb), n, c) from (va
     ('{"$or": [{"reason": "rejected"}, {"error": "HTTP 500"}]}', 2),
     ('{"error": {"$isNull": true}}', 1), ('{"replay_count": 0}', 4), ('{}', 4)) v (c, n);
 select is(pgq.replay('work', '{"name": "a"}', cause => '{"reason": "rejected"}'), 0,
-    'filter and cause both have to fit');
-select is(pgq.replay('work', n => 1, cause => '{"error": {"$like": "HTTP 404%"}}'), 1, 'at most n');
-select is(pg_temp.names('work', 'ready'), 'a', 'the oldest first');
+    'a dead letter is replayed only if both filter and cause match');
+select is(pgq.replay('work', n => 1, cause => '{"error": {"$like": "HTTP 404%"}}'), 1,
+    'a replay by cause takes at most n dead letters');
+select is(pg_temp.names('work', 'ready'), 'a',
+    'a replay by cause takes the oldest dead letters first');
 select pgq.purge('work');
 select is(pgq.discard('work', cause => '{"reason": "rejected"}', dry_run => true), 1,
-    'discard counts by cause');
-select is(pgq.discard('work', cause => '{"reason": "rejected"}'), 1, 'and discards by cause');
-select is(pg_temp.names('work', 'dead'), 'b d', 'the others stay');
+    'a dry run of discard counts by cause');
+select is(pgq.discard('work', cause => '{"reason": "rejected"}'), 1,
+    'discard removes dead letters by cause');
+select is(pg_temp.names('work', 'dead'), 'b d', 'dead letters with other causes stay');
 select throws_ok(format('select pgq.%s(''work'', %s)', f, x), code, null, f || ' ' || x)
 from unnest('{replay,discard}'::text[]) f, (values
     ($$cause => '{"err": "x"}'$$, 'QU004'), ($$cause => '{"payload.x": 1}'$$, 'QU004'),
@@ -55,14 +58,15 @@ from unnest('{replay,discard}'::text[]) f, (values
     ($$cause => '{"error": {"$what": 1}}'$$, 'QU004')) v (x, code);
 
 -- to another queue
-select is(pgq.replay('work', to_queue => 'other', dry_run => true), 2, 'a dry run counts');
+select is(pgq.replay('work', to_queue => 'other', dry_run => true), 2,
+    'a dry run counts the dead letters for another queue');
 select is(pgq.replay('work', '{"name": "b"}', to_queue => 'other'), 1,
-    'a dead letter goes to another queue');
-select is(pg_temp.names('other', 'ready'), 'b', 'and is there');
+    'a dead letter is replayed to another queue');
+select is(pg_temp.names('other', 'ready'), 'b', 'the replayed message is ready in the other queue');
 select is((select string_agg(queue || ' ' || event || coalesce(' ' || note, ''), ', ')
            from pgq.history((select max(m.id) from pgq.message m where m.payload ->> 'name' = 'b'))
            where event in ('replay', 'arrive')), 'work replay to other, other arrive from work',
-               'the history says so');
+               'the history shows the replay and the arrival');
 select is_empty('select * from pgq.check()', 'the state is sound');
 select throws_ok(format('select pgq.replay(''work'', %s)', x), code, null, x) from (values
     ('to_queue => ''work''', '22023'), ('to_queue => ''nowhere''', 'QU001'),
@@ -72,20 +76,23 @@ select throws_ok(format('select pgq.replay(''work'', %s)', x), code, null, x) fr
 select pgq.subscribe('copy', 'work');
 select pg_temp.fail('e', 'x');
 select is(pgq.replay('work', '{"name": "e"}', to_queue => 'copy'), 0,
-    'what the other queue holds stays');
-select is(pgq.purge('copy'), 1::bigint, 'until it is gone there');
-select is(pgq.replay('work', '{"name": "e"}', to_queue => 'copy'), 1, 'then it goes');
+    'a dead letter is not replayed to a queue that holds the message');
+select is(pgq.purge('copy'), 1::bigint, 'the message is purged from the other queue');
+select is(pgq.replay('work', '{"name": "e"}', to_queue => 'copy'), 1,
+    'a dead letter is replayed to a queue that does not hold the message any more');
 select is_empty('select * from pgq.check()', 'the state is sound');
 
--- changed
+-- replay with a patch
 select is(pgq.replay('work', '{"name": "d"}',
-    patch => '{"fixed": true, "deep": {"a": null, "c": 3}}'), 1, 'a dead letter is changed');
+    patch => '{"fixed": true, "deep": {"a": null, "c": 3}}'), 1,
+    'a dead letter is replayed with a patch');
 select is((select m.payload from pgq.message m join pgq.message_state s using (id)
            where s.queue = 'work' and s.state = 'ready' and m.payload ? 'fixed'),
-    '{"name": "d", "deep": {"b": 2, "c": 3}, "fixed": true}', 'by a merge patch');
+    '{"name": "d", "deep": {"b": 2, "c": 3}, "fixed": true}',
+    'the payload is changed by a JSON merge patch');
 select is((select count(*) from pgq.message where payload ->> 'name' = 'd'), 2::bigint,
-    'as a new message');
-select is(pgq.purge('work'), 1::bigint, 'it waits like any other');
+    'a patched dead letter is a new message');
+select is(pgq.purge('work'), 1::bigint, 'a patched message can be purged');
 select pg_temp.fail('again', 'no');
 select pgq.replay('work', patch => '"text"');
 select pgq.bury(lease_id) from pgq.claim('work');
@@ -94,20 +101,21 @@ select is((select array[replay_count::text, jsonb_path_query_first(failures,
            from pgq.dead_letter d where payload = '"text"'),
     array['1', 'changed from message ' || (select max(id) from pgq.message
         where payload ->> 'name' = 'again')],
-    'it knows where it is from');
+    'a patched message that dies again names the message that it was made from');
 select pgq.discard('work');
 
--- slowly
+-- replay at a limited rate
 select pg_temp.fail(n, 'x') from unnest('{s1,s2,s3,s4,s5}'::text[]) n;
-select is(pgq.replay('work', per_second => 2), 5, 'all are replayed');
+select is(pgq.replay('work', per_second => 2), 5,
+    'a replay with per_second takes all dead letters');
 select results_eq(
     $$select state, count(*), until - pgq.now() from pgq.message_state where queue = 'work'
       group by 1, 3 order by 3 nulls first$$,
     $$values ('ready', 2::bigint, null::interval), ('delayed', 2, '1 s'), ('delayed', 1, '2 s')$$,
-        'a limited number a second');
+        'a replay with per_second spreads the messages over seconds');
 select t.advance('1 s');
 select is((select count(*) from pgq.claim('work', n => 9)), 4::bigint,
-    'the next ones when their second has come');
+    'messages of the next second can be claimed a second later');
 select is_empty('select * from pgq.check()', 'the state is sound');
 
 -- groups
@@ -116,17 +124,18 @@ select pgq.publish('line', to_jsonb(n), jsonb_build_object('name', n), group_key
     from unnest('{g1,g2,g3}'::text[]) n;
 select pgq.nack(lease_id, error => 'x') from pgq.claim('line');
 select is(pgq.replay('line', patch => '"g1 fixed"'), 1,
-    'a dead letter that blocks its group is changed');
+    'a dead letter that blocks its group is replayed with a patch');
 select is(t.held('line', 'ready') || '/' || t.held('line', 'waiting'), 'g1 fixed/g2 g3',
-    'and keeps its turn');
+    'a patched message is the head of its group');
 select is_empty('select * from pgq.check()', 'the group is sound');
 select pgq.nack(lease_id, error => 'x') from pgq.claim('line');
 select is(pgq.replay('line', to_queue => 'other'), 1,
-    'a dead letter that blocks its group goes elsewhere');
+    'a dead letter that blocks its group is replayed to another queue');
 select is(t.held('line', 'ready') || '/' || t.held('line', 'waiting'), 'g2/g3',
-    'and the group goes on');
+    'the group continues after its dead letter was replayed to another queue');
 select pgq.nack(lease_id, error => 'x') from pgq.claim('line');
-select is(pgq.replay('line', per_second => 1), 1, 'a head comes back');
+select is(pgq.replay('line', per_second => 1), 1,
+    'a dead letter that blocks its group is replayed with per_second');
 select is_empty('select * from pgq.check()', 'the group is sound');
 select * from finish();
 rollback;

@@ -1,4 +1,4 @@
--- The archive: eras wait until a copy of them is confirmed, for a while.
+-- The archive: an era is emptied after its copy is confirmed, or after a limited wait.
 -- Not in one transaction: a slot is truncated by a later transaction than its last copy.
 select no_plan();
 select t.at(now());
@@ -18,86 +18,106 @@ begin
 end
 $$;
 
-select throws_ok($$select pgq.archive_wait('-1 s')$$, '22023', null, 'no negative wait');
-select throws_ok($$select pgq.archive_wait('1000000 years')$$, '22023', null, 'no absurd wait');
-select throws_ok($$select pgq.archive_begin('me', '11 years')$$, '22023', null, 'nor by beginning');
--- Absurd values that are stored already stop nothing.
+select throws_ok($$select pgq.archive_wait('-1 s')$$, '22023', null,
+    'archive_wait refuses a negative wait');
+select throws_ok($$select pgq.archive_wait('1000000 years')$$, '22023', null,
+    'archive_wait refuses a wait of a million years');
+select throws_ok($$select pgq.archive_begin('me', '11 years')$$, '22023', null,
+    'archive_begin refuses a wait of 11 years');
+-- Values that are out of range and already stored do not stop maintenance.
 begin;
 insert into pgq.archive (wait) values ('1000000 years');
 update pgq.queue set retention = '1000000 years';
 insert into pgq.era (slot, number, started_at) values (2, -1, now() - interval '1 day'),
     (0, 0, now()) on conflict do nothing;
-select lives_ok('select pgq._maintain()', 'maintenance survives them');
-select lives_ok('select * from pgq.metrics()', 'and so do the metrics');
+select lives_ok('select pgq._maintain()',
+    'maintenance works with stored intervals that are out of range');
+select lives_ok('select * from pgq.metrics()',
+    'metrics() works with stored intervals that are out of range');
 update pgq.queue set retention = '-1000000 years 370000000 days';
-select lives_ok('select pgq._maintain()', 'also those with negative parts');
+select lives_ok('select pgq._maintain()',
+    'maintenance works with a stored interval that has negative parts');
 rollback;
 select pgq.archive_wait('1 day');
 select pgq.archive_wait('2 h');
 select results_eq('select wait from pgq.archive', $$values (interval '2 h')$$,
-    'there is one wait, the last');
+    'a second archive_wait replaces the first');
 select pgq.publish('work', '1', reply_to => 'me');
 select pgq.publish_batch('work', '{2,3}');
 call pgq.maintain();
-select is_empty('select from pgq.archive_next()', 'the current era is not archived');
+select is_empty('select from pgq.archive_next()', 'archive_next does not return the current era');
 select pgq.ack(lease_id) from pgq.claim('work', n => 2) limit 1;
 select t.advance('61 min');
 call pgq.maintain();
 select results_eq('select era, slot, messages, high - low from pgq.archive_next()',
-    'values (0::bigint, 0, 2::bigint, 1::bigint)', 'a closed one is, with what is finished');
-select is(t.peek('work'), '3', 'what is not finished has gone on to the next era');
+    'values (0::bigint, 0, 2::bigint, 1::bigint)',
+    'archive_next returns a closed era with its finished messages');
+select is(t.peek('work'), '3', 'an unfinished message is still in the queue');
 select is((select era from pgq.message where payload = '3'), 1::smallint,
-    'and will be in its copy');
+    'an unfinished message is in the next era');
 select throws_ok(format('select pgq.archived(0, 2, %s)', pg_temp.checksum(0) + 1), 'XX001', null,
     'a copy with another checksum is refused');
 select results_eq('select era, messages from pgq.archive_next()', 'values (0::bigint, 2::bigint)',
-    'it is the same the next time');
+    'archive_next returns the same era until its copy is confirmed');
 select results_eq('select unused from pgq.archive_next()',
     $$values ('{sender,recipient,correlation_id,group_key,expires_at,dedup_key,deliver_at,
                 publisher}'::text[])$$,
-    'columns that nobody has used are named');
+    'archive_next names the columns that no message uses');
 select t.advance('62 min');
 call pgq.maintain();
-select is((select count(*) from pgq.message_0), 2::bigint, 'an era waits for its copy');
+select is((select count(*) from pgq.message_0), 2::bigint,
+    'an era is not emptied before its copy is confirmed');
 
 select throws_ok(format('select pgq.archived(0, 1, %s)', pg_temp.checksum(0)), 'XX001', null,
     'a copy with too few messages is refused');
-select throws_ok('select pgq.archived(0, 2, 1)', 'XX001', null, 'or with another checksum');
-select throws_ok('select pgq.archived(0, 2, null)', 'XX001', null, 'nor one without a checksum');
-select throws_ok('select pgq.archived(2, 1, 1)', '55000', null, 'the current era is not archived');
-select throws_ok('select pgq.archived(9, 1, 1)', '55000', null, 'nor one that is not there');
--- one at a time, and of one era the last attempt only
-select is((select attempt from pgq.archive_copy where era = 0), 3, 'attempts are counted');
+select throws_ok('select pgq.archived(0, 2, 1)', 'XX001', null,
+    'a copy with a wrong checksum is refused');
+select throws_ok('select pgq.archived(0, 2, null)', 'XX001', null,
+    'a copy without a checksum is refused');
+select throws_ok('select pgq.archived(2, 1, 1)', '55000', null,
+    'a copy of the current era is refused');
+select throws_ok('select pgq.archived(9, 1, 1)', '55000', null,
+    'a copy of an unknown era is refused');
+-- one archiver at a time, and only the last attempt of an era
+select is((select attempt from pgq.archive_copy where era = 0), 3,
+    'the attempts to copy an era are counted');
 select throws_ok(format('select pgq.archived(0, 2, %s, 2)', pg_temp.checksum(0)), '55000', null,
-    'the copy of an attempt before the last is refused');
+    'the copy of an earlier attempt is refused');
 select pgq.archive_begin('one', '2 h', '30 s');
 select pgq.archive_begin('one', '2 h', '30 s');
 select throws_ok($$select pgq.archive_begin('two', '2 h')$$, '55006', null,
-    'who comes second is refused');
-select throws_ok('select pgq.archive_next()', '55006', null, 'and gets no era');
-select throws_ok($$select pgq.archive_begin('one', null)$$, '22023', null, 'eras have to wait');
-select throws_ok($$select pgq.archive_begin('one', '-1 s')$$, '22023', null, 'for a while');
-select is(pgq.archive_end('two'), false, 'nobody ends what is not his');
+    'a second archiver is refused');
+select throws_ok('select pgq.archive_next()', '55006', null,
+    'archive_next without an owner is refused while there is an owner');
+select throws_ok($$select pgq.archive_begin('one', null)$$, '22023', null,
+    'archive_begin refuses a wait of null');
+select throws_ok($$select pgq.archive_begin('one', '-1 s')$$, '22023', null,
+    'archive_begin refuses a negative wait');
+select is(pgq.archive_end('two'), false,
+    'archive_end returns false for an archiver that is not the owner');
 select t.advance('31 s');
-select lives_ok($$select pgq.archive_begin('two', '2 h')$$, 'who is silent loses his place');
-select throws_ok($$select pgq.archive_next('one')$$, '55006', null, 'and gets no more');
-select is((select attempt from pgq.archive_next('two')), 4, 'who has it begins a new attempt');
-select is(pgq.archive_end('two'), true, 'and ends');
+select lives_ok($$select pgq.archive_begin('two', '2 h')$$,
+    'another archiver can begin when the owner is silent');
+select throws_ok($$select pgq.archive_next('one')$$, '55006', null,
+    'the previous owner gets no era');
+select is((select attempt from pgq.archive_next('two')), 4, 'the new owner begins a new attempt');
+select is(pgq.archive_end('two'), true, 'the owner can end its ownership');
 select results_eq('select wait, owner from pgq.archive', $$values (interval '2 h', null::text)$$,
-    'eras go on to wait');
+    'eras still wait for their copies after the owner has ended');
 begin;
 insert into pgq.message_0 (era, id, topic, payload, published_at, publisher)
 select 0, id + 1000, topic, payload, published_at, publisher from pgq.message_0 limit 1;
 select throws_ok(
     format('select pgq.archived(0, 2, %s)', (select checksum from pgq.era where slot = 0)),
-    'XX001', null, 'a copy without what has come since is refused');
+    'XX001', null, 'a copy without messages that were added to the era later is refused');
 rollback;
 select lives_ok($$select pgq.archived(0, 2, pg_temp.checksum(0), 4)$$,
     'the right copy is confirmed');
-select is((select archived_at from pgq.era where number = 0), pgq.now(), 'that is known');
+select is((select archived_at from pgq.era where number = 0), pgq.now(),
+    'pgq.era stores when the era was archived');
 select t.advance('11 s');
 call pgq.maintain();
-select is((select count(*) from pgq.message_0), 0::bigint, 'then the era is emptied');
+select is((select count(*) from pgq.message_0), 0::bigint, 'an archived era is emptied');
 
 -- the wait is bounded
 select pgq.publish('work', '4');
@@ -105,28 +125,30 @@ select pgq.ack(lease_id) from pgq.claim('work', n => 9) limit 1;
 select t.advance('61 min');
 call pgq.maintain();
 select throws_ok($$select pgq.archived(1, 1, 1)$$, 'XX001', null,
-    'nobody has given this era to be copied');
+    'a copy of an era that archive_next has not returned is refused');
 select t.advance('11 s');
 call pgq.maintain();
 select t.advance('61 min');
 call pgq.maintain();
-select cmp_ok((select count(*) from pgq.message), '=', 2::bigint, 'without a copy messages stay');
+select cmp_ok((select count(*) from pgq.message), '=', 2::bigint,
+    'the messages of an era without a copy stay during the wait');
 select t.advance('121 min');
 call pgq.maintain();
 select cmp_ok((select count(*) from pgq.message), '<', 2::bigint,
-    'but not for longer than the wait');
-select throws_ok($$select pgq.archived(1, 1, 1)$$, '55000', null, 'a copy comes too late then');
+    'an era without a copy is emptied after the wait');
+select throws_ok($$select pgq.archived(1, 1, 1)$$, '55000', null,
+    'a copy of an emptied era is refused');
 select pgq.archive_wait(null);
-select is_empty('select from pgq.archive', 'eras need not wait');
+select is_empty('select from pgq.archive', 'archive_wait(null) turns the wait off');
 select is((select archived_at from pgq.era where slot = 0 and number > 0), null,
-    'the next era in a slot is not archived');
-select is_empty($$select * from pgq.check()$$, 'all is sound');
+    'the next era in the slot is not marked as archived');
+select is_empty($$select * from pgq.check()$$, 'nothing is broken');
 update pgq.era set archived_at = now() where number = (select max(number) from pgq.era);
 insert into pgq.archive values ('1 h'), ('1 h');
 select set_eq('select problem from pgq.check()',
     array['the current era is archived', 'there is more than one archive'],
-    'what should not be is found out');
--- a function that is not inlined takes as long as the rest of the checksum
+    'pgq.check() finds an archived current era and a second archive');
+-- a function that is not inlined would take as long as the rest of the checksum
 create function pg_temp.plan_of(statement text) returns text language plpgsql as $$
 declare
     v_line text;

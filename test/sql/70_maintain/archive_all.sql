@@ -1,4 +1,4 @@
--- Copies of eras and the live log together have every message once.
+-- The copies of eras and the live log together hold every message once.
 begin;
 select no_plan();
 select t.at(now());
@@ -16,7 +16,7 @@ begin
     return v_next.era;
 end
 $$;
--- The messages by the place that they are to be read from.
+-- The messages, each with the place that it is read from: the copy of an era, or the live log.
 create function pg_temp.places(up_to bigint default 1000000) returns text language plpgsql as $$
 begin
     return (
@@ -48,10 +48,11 @@ begin
 end
 $$;
 
-select is(pg_temp.places(), null, 'nothing is nowhere');
+select is(pg_temp.places(), null, 'there is nothing to read before the first message');
 call pgq.maintain();
 select pg_temp.publish('1'), pg_temp.publish('2'), pg_temp.publish('3');
-select is(pg_temp.places(), '1 live, 2 live, 3 live', 'without an archive all is live');
+select is(pg_temp.places(), '1 live, 2 live, 3 live',
+    'all messages are read from the log before the first copy');
 select pgq.ack(lease_id) from pgq.claim('work');
 select pgq.bury(lease_id) from pgq.claim('work');
 select pg_temp.rotate();
@@ -59,31 +60,34 @@ call pgq.maintain();
 select pg_temp.publish('4');
 select is(pg_temp.archive(), 0::bigint, 'the first era is copied');
 select is(pg_temp.places(), '1 era 0, 2 era 0, 3 live, 4 live',
-    'what is copied is read from the copy, what was unfinished from the log');
+    'copied messages are read from the copy, unfinished messages from the log');
 select is((select low || ' ' || high || ' ' || old::text from pgq.archive_era) ,
-    (select min(id) || ' ' || min(id) + 1 || ' {}' from everything), 'the copy is noted');
-select is((select path from pgq.archive_era), 'at 0', 'with its place');
+    (select min(id) || ' ' || min(id) + 1 || ' {}' from everything),
+    'pgq.archive_era stores the ids of the copy');
+select is((select path from pgq.archive_era), 'at 0',
+    'pgq.archive_era stores the path of the copy');
 select is(pg_temp.places((select max(id) - 1 from everything)), '1 era 0, 2 era 0, 3 live',
-    'up to an id');
+    'messages are read up to the given id');
 
--- A dead letter is replayed while its era is still in the log, and goes on to the next one.
+-- A dead letter is replayed while its era is still in the log, and copied to the next era.
 select pgq.replay('work');
 select is(pg_temp.places(), '1 era 0, 2 era 0, 3 live, 4 live',
-    'a message that comes back is where it was');
+    'a replayed message is still read from the copy');
 do $$ begin perform pgq._copy_forward(0, 'infinity'); end $$;
 select is(pg_temp.places(), '1 era 0, 2 live, 3 live, 4 live',
-    'or, carried on, in the log, and no more in the copy');
+    'a replayed message that was copied forward is read only from the log');
 select pgq.ack(lease_id) from pgq.claim('work', n => 10) limit 1;
 select pg_temp.rotate();
 call pgq.maintain();
 call pgq.maintain();
 select is(pg_temp.archive(), 1::bigint, 'the second era is copied');
-select is(pg_temp.places(), '1 era 0, 2 era 1, 3 era 1, 4 era 1', 'a message is in one place');
+select is(pg_temp.places(), '1 era 0, 2 era 1, 3 era 1, 4 era 1',
+    'every message is read from one place');
 select is((select old::text from pgq.archive_era where era = 1),
     (select format('{[%s,%s)}', min(id) + 1, min(id) + 2) from everything),
-    'ids that were copied before are noted');
+    'pgq.archive_era stores the ids that an earlier copy already has');
 select is_empty($$select from pgq.log_parts(1000000) where era is not null and low is null$$,
-    'no era is missing');
+    'log_parts reports no missing era');
 
 -- An era that is emptied without a copy.
 select pg_temp.publish('5');
@@ -92,9 +96,9 @@ insert into pgq.era (slot, number, started_at) values (0, 3, pgq.now())
 on conflict (slot) do update set number = 3, emptied_at = null, archived_at = null;
 update pgq.era set emptied_at = pgq.now(), archived_at = null where slot = 2;
 select results_eq($$select era from pgq.log_parts(1000000) where era is not null and low is null$$,
-    'values (2::bigint)', 'an era that was emptied without a copy is told');
+    'values (2::bigint)', 'log_parts reports an era that was emptied without a copy');
 
--- A slow INSERT takes the number of its era first.
+-- The log rotates during a slow INSERT.
 create function pg_temp.slow() returns jsonb language plpgsql volatile as $$
 begin
     perform setval('pgq.era_number', pg_sequence_last_value('pgq.era_number') + 1);
@@ -104,6 +108,6 @@ $$;
 select setval('pgq.era_number', 3);
 insert into pgq.message (topic, payload) values ('work', pg_temp.slow());
 select is((select era from pgq.message where payload = '"late"'), 1::smallint,
-    'a message that comes late goes into the current era');
+    'a slow INSERT writes into the era that is current at its end');
 select * from finish();
 rollback;

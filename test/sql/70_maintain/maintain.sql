@@ -15,16 +15,19 @@ select pgq.publish('work', '"short"', expires_in => '5 s');
 select pgq.publish('work', '"long"', expires_in => '1 h');
 select pgq.publish('news', '"short"', expires_in => '5 s');
 call pgq.maintain();
-select is(t.held('work', 'ready'), 'short long', 'upkeep too early does nothing');
+select is(t.held('work', 'ready'), 'short long',
+    'maintain() changes nothing before a time is reached');
 select t.advance('11 s');
 call pgq.maintain();
 select is(t.held('work', 'ready'), 'leased delayed long',
-    'expired leases come back and delayed messages become ready');
+    'messages of expired leases and delayed messages become ready');
 select is(t.held('work', 'dead'), 'short', 'expired messages become dead letters');
-select is(t.held('news', 'ready'), null, 'or are discarded, as the queue says');
-select is(t.held('news', 'dead'), null, 'and then are gone');
-select is((select max(attempt) from pgq.ready), 1, 'the expired lease was an attempt');
-select lives_ok('call pgq.maintain()', 'upkeep can be repeated');
+select is(t.held('news', 'ready'), null,
+    'expired messages are not ready in a queue that discards them');
+select is(t.held('news', 'dead'), null,
+    'expired messages are not dead letters in a queue that discards them');
+select is((select max(attempt) from pgq.ready), 1, 'the expired lease counts as an attempt');
+select lives_ok('call pgq.maintain()', 'maintain() can be repeated');
 
 -- dedup keys
 select pgq.publish('work', '1', dedup_key => 'a');
@@ -33,7 +36,7 @@ select pgq.publish('work', '2', dedup_key => 'b');
 select t.advance('2 min');
 call pgq.maintain();
 select results_eq('select dedup_key from pgq.dedup', $$values ('b')$$,
-    'dedup keys past their window are forgotten');
+    'dedup keys are deleted after their window');
 
 -- filters
 select count(*) from pgq.claim('work', '{"n": 1}'), generate_series(1, 3);
@@ -42,10 +45,12 @@ select count(*) from pgq.claim('work', '{"n": 1}');
 select count(*) from pgq.claim('work', '{"n": 2}');
 create temp table stats as select * from pgq.filter_stats;
 select cmp_ok((select count(*) from pgq.filter_hit), '>', 2::bigint,
-    'claims write their statistics');
+    'claims write statistics of their filters');
 call pgq.maintain();
-select is((select count(*) from pgq.filter_hit), 2::bigint, 'upkeep adds them up');
-select bag_eq('select * from pgq.filter_stats', 'select * from stats', 'to the same numbers');
+select is((select count(*) from pgq.filter_hit), 2::bigint,
+    'maintain() merges the statistics of each filter into one row');
+select bag_eq('select * from pgq.filter_stats', 'select * from stats',
+    'merging does not change the numbers of filter_stats');
 select t.advance('23 h');
 call pgq.maintain();
 select is((select count(*) from pgq.filter), 2::bigint, 'filters are kept for a day');
@@ -53,10 +58,11 @@ select count(*) from pgq.claim('work', '{"n": 2}');
 select t.advance('2 h');
 call pgq.maintain();
 select results_eq('select document from pgq.filter', $$values ('{"n": 2}'::jsonb)$$,
-    'and forgotten when nobody has used them');
-select is((select count(*) from pgq.filter_stats), 1::bigint, 'with their statistics');
+    'filters that were not used for a day are deleted');
+select is((select count(*) from pgq.filter_stats), 1::bigint,
+    'the statistics of deleted filters are deleted');
 select is((select count(*) from pgq.filter_hit where filter_id = 0), 1::bigint,
-    'which still count for their queue');
+    'the numbers of deleted filters still count for their queue');
 select queue_id from pgq.queue where name = 'news' \gset
 delete from pgq.filter_scan;
 insert into pgq.filter_scan values
@@ -65,13 +71,13 @@ insert into pgq.filter_scan values
     (987654, :queue_id, jsonb_populate_record(null::pgq._low, '{"rank": 1}'), now());
 call pgq.maintain();
 select is((select count(*) from pgq.filter_scan), 1::bigint,
-    'what is remembered for a forgotten filter is forgotten');
+    'the scan cursor of a deleted filter is deleted');
 select pgq.drop_queue('news', force => true);
 call pgq.maintain();
 select is((select count(*) from pgq.filter_scan), 0::bigint,
-    'and what is remembered for a lost queue');
+    'the scan cursor of a dropped queue is deleted');
 
--- what a dropped queue has left behind, because a transaction did not know of it yet
+-- rows of dropped queues, written by transactions that did not see the drop
 select pgq.publish('work', '"mine"') as id \gset
 create temp table copy_of as select * from pgq.ready where ids @> :id::bigint;
 update copy_of set queue_id = 4711;
@@ -87,7 +93,7 @@ insert into pgq.dead_letter (queue_id, message_id, reason, attempts, failures, f
                              priority, headers, payload, published_at)
 values (4715, :id, 'timeout', 1, '[]', now(), 'work', 0, '{}', '1', now());
 select is((select count(*) from pgq.check() where problem = 'a set belongs to no queue'), 4::bigint,
-    'orphans are a defect');
+    'pgq.check() finds rows that belong to no queue');
 call pgq.maintain();
 select is_empty('select queue_id from pgq.ready where queue_id > 4000
     union all select queue_id from pgq.scheduled where queue_id > 4000
@@ -95,15 +101,18 @@ select is_empty('select queue_id from pgq.ready where queue_id > 4000
     union all select queue_id from pgq.lane where queue_id > 4000
     union all select queue_id from pgq.dedup where queue_id > 4000
     union all select queue_id from pgq.dead_letter where queue_id > 4000',
-    'that upkeep repairs');
-select is(t.held('work', 'ready') like '%mine', true, 'without touching what belongs to a queue');
+    'maintain() deletes rows that belong to no queue');
+select is(t.held('work', 'ready') like '%mine', true,
+    'maintain() keeps the rows of existing queues');
 
--- learnt routes
+-- routing cache
 insert into pgq.route select 'topic.' || i, 0, '{}', '{}', '{}', '{}'
 from generate_series(1, 20001) i;
 call pgq.maintain();
-select cmp_ok((select count(*) from pgq.route), '<', 10100::bigint, 'learnt routes are limited');
-select isnt(pgq.publish('work', '"learnt again"'), null, 'and are learnt again');
+select cmp_ok((select count(*) from pgq.route), '<', 10100::bigint,
+    'the size of the routing cache is limited');
+select isnt(pgq.publish('work', '"learnt again"'), null,
+    'publishing works after maintain() has reduced the routing cache');
 
 -- rows from before a queue had lanes
 select pgq.create_queue('later', lease => '1 h');
@@ -112,12 +121,12 @@ select 'later', to_jsonb(i), jsonb_build_object('k', i % 2) from generate_series
 select pgq.alter_queue('later', lane_keys => '{k}');
 select is((select count(*) from pgq.ready r join pgq.queue using (queue_id)
            where name = 'later' and lane_id is null), 1::bigint,
-    'when a queue gets lanes its messages have none');
+    'existing messages have no lane when their queue gets lane keys');
 call pgq.maintain();
 select is((select count(distinct lane_id) from pgq.ready r join pgq.queue using (queue_id)
            where name = 'later' and lane_id is not null), 2::bigint,
-    'upkeep sorts them into lanes');
-select is(t.take('later', '{"k": 1}', 9), '1 3 5', 'where filters find them');
+    'maintain() sorts existing messages into lanes');
+select is(t.take('later', '{"k": 1}', 9), '1 3 5', 'filters find existing messages in their lanes');
 
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

@@ -1,5 +1,5 @@
--- One call of maintain() removes whatever has piled up, not only a first part. Not in one
--- transaction: inside one it does a single slice.
+-- One call of maintain() removes everything that has piled up, not only a first part. Not in one
+-- transaction: inside a transaction maintain() does a single slice.
 select no_plan();
 select t.at(now());
 select pgq.create_queue('busy', dedup_window => '1 s', on_expiry => 'discard');
@@ -16,11 +16,15 @@ insert into pgq.message (topic, payload, expires_at)
 select 'busy', to_jsonb(i), pgq.now() + interval '1 s' from generate_series(1, 20000) i;
 select t.advance('10 s');
 call pgq.maintain();
-select is((select count(*) from pgq.dedup), 0::bigint, 'all old dedup keys');
-select is((select count(*) from pgq.binding_hit), 1::bigint, 'the hits of a subscription');
-select is((select sum(matches) from pgq.binding_hit), 120000::numeric, 'which stay counted');
-select cmp_ok((select count(*) from pgq.outcome), '<=', 2::bigint, 'the outcomes of a queue');
+select is((select count(*) from pgq.dedup), 0::bigint,
+    'maintain() deletes all dedup keys after their window');
+select is((select count(*) from pgq.binding_hit), 1::bigint,
+    'maintain() merges the matches of a subscription into one row');
+select is((select sum(matches) from pgq.binding_hit), 120000::numeric,
+    'merging keeps the number of matches');
+select cmp_ok((select count(*) from pgq.outcome), '<=', 2::bigint,
+    'maintain() merges the outcomes of a queue');
 select is((select count(*) from pgq.ready where queue_id = :queue_id), 0::bigint,
-    'all expired messages');
+    'maintain() removes all expired messages');
 select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();

@@ -27,5 +27,5 @@ insert into verb values
 select lives_ok(statement, name || ' works') from verb;
 select t.advance('1 h');
 select lives_ok('call pgq.maintain()', 'maintenance works');
-select lives_ok('select pgq._maintain()', 'and again') from generate_series(1, 6);
+select lives_ok('select pgq._maintain()', 'maintenance works again') from generate_series(1, 6);
 select * from finish();

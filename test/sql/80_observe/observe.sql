@@ -11,11 +11,13 @@ select pgq.create_queue('store', mode => 'archive');
 select is((select to_jsonb(s) from pgq.queue_stats s where queue = 'empty') @>
     '{"mode": "queue", "paused": false, "ready": 0, "scheduled": 0, "leased": 0, "dead": 0,
       "exact": true, "oldest_age": null, "next_due_at": null, "published_per_second": 0,
-      "acked_per_second": 0, "failed_per_second": 0}'::jsonb, true, 'an empty queue has nothing');
+      "acked_per_second": 0, "failed_per_second": 0}'::jsonb, true,
+    'queue_stats shows zeros for an empty queue');
 select is((select array_agg(queue order by queue) from pgq.queue_stats),
     '{empty,store,work}'::text[],
     'every queue is shown');
-select is((select mode from pgq.queue_stats where queue = 'store'), 'archive', 'with its mode');
+select is((select mode from pgq.queue_stats where queue = 'store'), 'archive',
+    'queue_stats shows the mode of a queue');
 select t.advance('10 s');
 insert into pgq.message (topic, payload, priority, published_at)
 select 'work', to_jsonb(i), i % 2, pgq.now() from generate_series(1, 20) i;
@@ -32,28 +34,31 @@ select pgq.nack(:failed, (select array_agg(id) from (select id from pgq.leased(:
 select t.advance('8 s');
 select is((select array[ready, scheduled, leased, dead] from pgq.queue_stats where queue = 'work'),
     '{10,3,1,2}'::bigint[], 'counts are exact for a small queue');
-select is((select exact from pgq.queue_stats where queue = 'work'), true, 'and said to be');
+select is((select exact from pgq.queue_stats where queue = 'work'), true,
+    'queue_stats says that these counts are exact');
 select is((select oldest_age from pgq.queue_stats where queue = 'work'), interval '10 s',
-    'the age of the oldest ready message');
+    'queue_stats shows the age of the oldest ready message');
 select is((select next_due_at from pgq.queue_stats where queue = 'work'),
-    pgq.now() + interval '22 s', 'when the next one is due');
+    pgq.now() + interval '22 s', 'queue_stats shows when the next message is due');
 select pgq._rerouted();
 select is((select acked_per_second > 0 and failed_per_second > 0 and published_per_second > 0
-           from pgq.queue_stats where queue = 'work'), true, 'rates of the last minute');
+           from pgq.queue_stats where queue = 'work'), true,
+    'queue_stats shows the rates of the last minute');
 select pgq.pause('work');
-select is((select paused from pgq.queue_stats where queue = 'work'), true, 'whether it is paused');
+select is((select paused from pgq.queue_stats where queue = 'work'), true,
+    'queue_stats shows that a queue is paused');
 select pgq.resume('work');
 select t.advance('2 min');
 select is((select acked_per_second + failed_per_second from pgq.queue_stats where queue = 'work'),
-    0::float8, 'later nothing happens');
+    0::float8, 'the rates are zero two minutes later');
 select pgq.create_queue('large', set_size => 1);
 insert into pgq.message (topic, payload) select 'large', '1' from generate_series(1, 3000);
 select is((select exact from pgq.queue_stats where queue = 'large'), false,
-    'a large queue is estimated');
+    'the counts of a large queue are estimated');
 select ok((select ready between 2000 and 4000 from pgq.queue_stats where queue = 'large'),
-    'and the estimate is near');
+    'the estimate is near the true count');
 select is((select exact from pgq.queue_stats where queue = 'empty'), true,
-    'the other queues are still exact');
+    'the counts of other queues are still exact');
 select pgq.drop_queue('large', force => true), pgq.drop_queue('work', force => true);
 
 -- message_state
@@ -78,7 +83,7 @@ select results_eq(
                     (%s, 'work', 'dead', 1, pgq.now(), null, 'tester', null),
                     (%s, 'work', 'retrying', 1, null, pgq.now() + interval '5 s', null, null)$$,
         :leased, :lease, :ready, :delayed, :dead, :retried),
-    'every undelivered message has a state; what is done has none');
+    'every message has a state until it is acknowledged');
 
 -- history
 select pgq.drop_queue('work', force => true);
@@ -94,11 +99,12 @@ select t.advance('1 s');
 select pgq.nack(:first, delay => '5 s', error => 'oops');
 select results_eq(format('select event, attempt, note from pgq.history(%s) offset 1', :id),
     format($$values ('claim', 1, null), ('nack', 1, 'oops'), ('scheduled', 1, 'due %s')$$,
-           pgq.now() + interval '5 s'), 'a refused one is scheduled');
+           pgq.now() + interval '5 s'), 'the history of a nacked message shows when it is due');
 select t.advance('5 s');
 select max(lease_id) as second from pgq.claim('work') \gset
 select is((select note from pgq.history(:id) where event = 'claim' and attempt = 2),
-    'held until ' || pgq.now() + interval '30 s', 'a leased one is held until then');
+    'held until ' || pgq.now() + interval '30 s',
+    'the history of a leased message shows the end of the lease');
 select t.advance('31 s');
 select max(lease_id) as third from pgq.claim('work') \gset
 select t.advance('1 s');
@@ -114,19 +120,21 @@ select results_eq(format('select event, attempt, lease_id, note from pgq.history
         ('nack', 1, %1$s, 'oops'), ('claim', 2, %2$s, null), ('timeout', 2, %2$s, null),
         ('claim', 3, %3$s, null), ('bury', 3, %3$s, 'enough'), ('replay', 0, null, null),
         ('claim', 1, %4$s, null), ('ack', 1, %4$s, null)$$, :first, :second, :third, :fourth),
-    'a message''s whole life in order');
-select is((select count(distinct queue) from pgq.history(:id)), 1::bigint, 'with its queue');
+    'the history shows all events of a message in order');
+select is((select count(distinct queue) from pgq.history(:id)), 1::bigint,
+    'the history names the queue');
 select is((select array_agg(distinct holder order by holder) from pgq.history(:id)),
-    '{shop,tester}'::text[], 'and who had it');
+    '{shop,tester}'::text[], 'the history names the sender and the holder');
 select pgq.publish('work', '"d"', priority => 1) as gone \gset
 select max(lease_id) as lease from pgq.claim('work') \gset
 select pgq.bury(:lease, error => 'bad');
 select is((select note from pgq.history(:gone) where event = 'dead'), 'rejected: bad',
-    'a dead letter says why');
+    'the history of a dead letter has its reason and error');
 select t.advance('1 s');
 select pgq.discard('work');
-select is((select event from pgq.history(:gone) offset 3), 'discard', 'and its end');
-select is_empty('select * from pgq.history(123456789)', 'what never was has no history');
+select is((select event from pgq.history(:gone) offset 3), 'discard',
+    'the history ends with the discard of the dead letter');
+select is_empty('select * from pgq.history(123456789)', 'an unknown message has no history');
 select pgq.publish('work', '"g1"', group_key => 'g'), pgq.publish('work', '"g2"', group_key => 'g')
     as id2 \gset
 select is((select event from pgq.history(:id2) where event <> 'publish'), 'waiting',
@@ -148,52 +156,60 @@ select is(array(select distinct item from pgq.explain_filter('laned', '{"type": 
     '{advice,compiled,"estimated cost",filter,final,kept,"lane keys","lane test","lanes kept",
       "looks at","matches now",pruned}'::text[], 'a filter is explained in rows');
 select is(pg_temp.explained('laned', '{"type": "a"}', 'lanes kept'), '1 of 3',
-    'which lanes are kept');
-select is(pg_temp.explained('laned', '{"type": "a"}', 'kept'), '{"type": "a"}', 'by their values');
+    'explain_filter shows how many lanes are kept');
+select is(pg_temp.explained('laned', '{"type": "a"}', 'kept'), '{"type": "a"}',
+    'explain_filter shows the values of the kept lanes');
 select is(
     (select array_agg(value order by value) from pgq.explain_filter('laned', '{"type": "a"}')
-     where item = 'pruned'), array['{"type": "b"}', '{"type": "c"}'], 'and which are not');
-select matches(pg_temp.explained('laned', '{"type": "a"}', 'final'), '^yes', 'that lanes decide');
-select is(pg_temp.explained('laned', '{"type": "a"}', 'matches now'), '10', 'how many match');
+     where item = 'pruned'), array['{"type": "b"}', '{"type": "c"}'],
+    'explain_filter shows the values of the other lanes');
+select matches(pg_temp.explained('laned', '{"type": "a"}', 'final'), '^yes',
+    'explain_filter says that lanes decide');
+select is(pg_temp.explained('laned', '{"type": "a"}', 'matches now'), '10',
+    'explain_filter shows how many messages match now');
 select is(pg_temp.explained('laned', '{"type": "a"}', 'estimated cost'),
-    'as a claim without a filter', 'what it costs');
-select matches(pg_temp.explained('laned', '{"type": "a"}', 'advice'), '^none', 'that all is well');
+    'as a claim without a filter', 'explain_filter estimates the cost of a claim');
+select matches(pg_temp.explained('laned', '{"type": "a"}', 'advice'), '^none',
+    'explain_filter has no advice for a filter on lane keys');
 select matches(pg_temp.explained('laned', '{"type": "a", "n": {"$lt": 4}}', 'final'), '^no',
-    'that messages are tested');
+    'explain_filter says that messages are tested');
 select is(pg_temp.explained('laned', '{"type": "a", "n": {"$lt": 4}}', 'matches now'), '1',
-    'how many match then');
+    'explain_filter counts the messages that pass the test');
 select matches(pg_temp.explained('laned', '{"n": 3}', 'advice'), 'lane key',
-    'which lane key may help');
+    'explain_filter advises a lane key');
 select matches(pg_temp.explained('laned', '{"n": {"$gt": 99}}', 'advice'), 'subscribe',
-    'or that a queue of its own may help');
+    'explain_filter advises a queue with a subscription');
 select is(pg_temp.explained('laned', '{"type": "A"}', 'hint'),
     'none of the last 30 messages has had such a value in type; did you mean "a"?',
-    'a value that differs by case');
+    'explain_filter finds a value that differs by case');
 select is(pg_temp.explained('laned', '{"n": ["3"]}', 'hint'),
-    'none of the last 30 messages has had such a value in n; did you mean 3?', 'or by type');
+    'none of the last 30 messages has had such a value in n; did you mean 3?',
+    'explain_filter finds a value that differs by type');
 select is(pg_temp.explained('laned', '{"tpye": "a"}', 'hint'),
     'none of the last 30 messages has the field tpye; did you mean type?',
-    'a key that differs by spelling');
+    'explain_filter finds a field that differs by spelling');
 select is(pg_temp.explained('laned', '{"payload.colour": "red"}', 'hint'),
-    'none of the last 30 messages has the field payload.colour', 'or that nobody knows');
+    'none of the last 30 messages has the field payload.colour',
+    'explain_filter finds a field that no message has');
 select matches(pg_temp.explained('laned', '{"type": "A"}', 'advice'), '^correct the filter',
-    'nor is a filter praised or a lane key advised for what no message has');
+    'the advice for a value that no message has is to correct the filter');
 select is(pg_temp.explained('laned', '{"type": "a"}', 'hint'), null, 'a good filter needs no hint');
 select is(pg_temp.explained('laned', '{"n": {"$gt": 99}}', 'hint'), null,
-    'nor does one that only finds nothing now');
+    'a filter that matches nothing now, but could, needs no hint');
 select matches(pg_temp.explained('work', '{"a": 1}', 'lanes'), 'no lane keys',
-    'that a queue has no lanes');
-select matches(pg_temp.explained('laned', '{}', 'advice'), '^none', 'no filter needs no advice');
-select is((select count(*) from pgq.filter), 0::bigint, 'looking keeps nothing');
+    'explain_filter says that a queue has no lane keys');
+select matches(pg_temp.explained('laned', '{}', 'advice'), '^none',
+    'explain_filter has no advice for an empty filter');
+select is((select count(*) from pgq.filter), 0::bigint, 'explain_filter stores no filter');
 select throws_ok($$select pgq.explain_filter('nowhere', '{}')$$, 'QU001', null,
-    'only for queues that are there');
+    'explain_filter for an unknown queue is refused');
 select throws_ok($$select pgq.explain_filter('work', '{"a": {"$what": 1}}')$$, 'QU004', null,
-    'only for filters that are valid');
+    'explain_filter for an invalid filter is refused');
 
 -- version
 select matches(pgq.version(), '^\d+\.\d+\.\d+$', 'the version is three numbers');
 
--- the check itself: it finds what is planted
+-- pgq.check() finds damage that the test causes
 select is_empty('select * from pgq.check()', 'nothing is broken');
 create function pg_temp.found(planting text) returns text language plpgsql as $$
 declare
@@ -228,6 +244,6 @@ from (values
     ('update pgq.ready set hash = 7', 'a lane with other values'))
     p (planting, problem);
 
-select is_empty('select * from pgq.check()', 'nothing is broken after all');
+select is_empty('select * from pgq.check()', 'nothing is broken after the damage is undone');
 select * from finish();
 rollback;

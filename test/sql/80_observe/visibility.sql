@@ -24,24 +24,26 @@ select pgq.ack(lease_id) from pgq.claim('a', '{"k": "v"}');
 
 -- views
 select is(t.answer('sight_a', $$select string_agg(queue, ' ') from pgq.queue_stats$$), 'a',
-    'statistics are of the queues that one may consume');
+    'a role sees statistics of the queues that it may consume only');
 select is(t.answer('sight_a', $$select string_agg(distinct queue, ' ') from pgq.message_state$$),
-    'a', 'so are the states of messages');
+    'a', 'a role sees states of messages in its queues only');
 select is(t.answer('sight_a', $$select string_agg(payload::text, ' ') from pgq.dead_letter$$), '3',
-    'so are dead letters');
+    'a role sees dead letters of its queues only');
 select is(t.answer('sight_a', $$select string_agg(subscriber, ' ') from pgq.subscription$$), 'a',
-    'so are subscriptions');
+    'a role sees subscriptions of its queues only');
 select is(t.answer('sight_a', $$select string_agg(queue, ' ') from pgq.filter_stats$$), 'a',
-    'so are filters');
+    'a role sees filters of its queues only');
 select pgq.relay_report('a', 'relay', 'redis://a'), pgq.relay_report('b', 'relay', 'redis://b');
 select is(t.answer('sight_a', $$select string_agg(queue, ' ') from pgq.relays$$), 'a',
-    'so are relays');
+    'a role sees relays of its queues only');
 select is(t.answer('sight_a', $$select string_agg("right", ' ' order by "right")
-                                from pgq.rights$$), 'consume publish', 'so are rights');
-select is((select count(distinct queue) from pgq.queue_stats), 2::bigint, 'the owner sees all');
-select is((select count(*) from pgq.dead_letter), 2::bigint, 'all dead letters too');
+                                from pgq.rights$$), 'consume publish',
+    'a role sees its rights only');
+select is((select count(distinct queue) from pgq.queue_stats), 2::bigint,
+    'the owner sees all queues');
+select is((select count(*) from pgq.dead_letter), 2::bigint, 'the owner sees all dead letters');
 
--- A function in a condition must not get to see rows that the view will not show.
+-- A function in a condition must not see rows that the view hides.
 create schema sight;
 grant usage, create on schema sight to sight_a;
 set local role sight_a;
@@ -61,27 +63,28 @@ select count(*) from pgq.relays where sight.spy(queue);
 select count(*) from pgq.rights where sight.spy(queue);
 reset role;
 select results_eq('select distinct what from sight.seen order by 1', $$values ('3'), ('a')$$,
-    'nor does a spy in a condition see more');
+    'a function in a condition does not see hidden rows');
 
--- functions that are asked by number
+-- functions that take the id of a message
 select is(
     t.answer('sight_a', format('select string_agg(event, '' '') from pgq.history(%s)', :of_b)),
-    null, 'the history of somebody else''s message is empty');
+    null, 'the history of a message of another role''s queue is empty');
 select is(t.answer('sight_a', 'select string_agg(event, '' '') from pgq.history(999999)'),
-    null, 'as is that of none');
+    null, 'the history of an unknown message is empty');
 select is(
     t.answer('sight_a', format(
         'select string_agg(concat(event, queue), '' '') from pgq.history(%s)', :of_both)),
-    'publish claima burya deada', 'of a shared one it has one''s own part');
+    'publish claima burya deada',
+    'the history of a shared message shows only events of the role''s queue');
 select is(
     t.answer('sight_a', $$select string_agg(payload::text, ' ') from pgq.replies('c')$$), '1 3',
-    'answers are those that one''s queues receive, with their filters');
+    'replies() returns only messages that a queue of the role receives');
 select is(
     t.answer('sight_a', format('select pgq.reply(%s, ''1'')', :of_b)),
     replace(t.answer('sight_a', 'select pgq.reply(999999, ''1'')'), '999999', :of_b::text),
-    'a message that one may not see cannot be told from none by answering it');
+    'a reply to a hidden message fails like a reply to an unknown one');
 
--- one answer for what is not there and for what is not to be seen
+-- the same error for a queue or lease that does not exist and for one that is hidden
 create temp table question (statement text);
 insert into question values
     ($$select pgq.claim(%L)$$), ($$select pgq.claim(%L, n => -1)$$), ($$select pgq.peek(%L)$$),
@@ -96,25 +99,26 @@ insert into question values
 select is(
     replace(t.answer('sight_a', format(statement, 'b')), '"b"', '"?"'),
     replace(t.answer('sight_a', format(statement, 'nowhere')), '"nowhere"', '"?"'),
-    format(statement, 'queue') || ' tells nothing of a queue')
+    format(statement, 'queue') || ' does not reveal a queue')
 from question;
 select is(
     replace(t.answer('sight_a', format('select pgq.%s(%s)', f, :lease)), :lease::text, '?'),
     replace(t.answer('sight_a', format('select pgq.%s(%s)', f, 12345678901234)),
             '12345678901234', '?'),
-    format('pgq.%s tells nothing of a lease', f))
+    format('pgq.%s does not reveal a lease', f))
 from unnest('{ack,nack,bury,release,extend,leased}'::text[]) f;
 select is(
     (select count(*) from pgq.lease where lease_id = :lease), 1::bigint,
-    'and the lease is as it was');
+    'the hidden lease still exists');
 
 -- seen: the handlers of a role are its own
 select is(t.answer('sight_b', 'select pgq.seen(''h'', 1)'), 'false', 'a message is new to a role');
-select is(t.answer('sight_b', 'select pgq.seen(''h'', 1)'), 'true', 'once');
+select is(t.answer('sight_b', 'select pgq.seen(''h'', 1)'), 'true',
+    'a message is known to the role the second time');
 select is(t.answer('sight_a', 'select pgq.seen(''h'', 1)'), 'false',
-    'what one role has seen is new to another');
-select is(pgq.seen('h', 1), false, 'and to the owner');
+    'a message that one role has seen is new to another');
+select is(pgq.seen('h', 1), false, 'a message that one role has seen is new to the owner');
 
-select is_empty('select * from pgq.check()', 'the stored state is sound');
+select is_empty('select * from pgq.check()', 'nothing is broken');
 select * from finish();
 rollback;

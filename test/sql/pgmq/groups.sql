@@ -28,54 +28,63 @@ $$;
 select pgmq.create('fifo');
 
 select pg_temp.fill();
-select is(pg_temp.read('whole', 4), 'a1 a2 a4 b3', 'the oldest group first, then the next');
+select is(pg_temp.read('whole', 4), 'a1 a2 a4 b3',
+    'a read takes the oldest group first, then the next');
 select is(pg_temp.read('whole', 4), 'c6', 'groups that are being read are blocked');
 select is((select string_agg(message #>> '{}', ' ') from pgmq.read('fifo', 30, 5)), 'b5',
-    'a read that asks for no groups takes no notice of them');
+    'a read without groups ignores them');
 select pg_temp.fill();
-select is(pg_temp.read('rr', 4), 'a1 b3 c6 a2', 'in turns');
+select is(pg_temp.read('rr', 4), 'a1 b3 c6 a2',
+    'a round-robin read takes one message of each group in turn');
 select is(pg_temp.read('rr', 4), null, 'all groups are blocked');
 select pg_temp.delete('a1'), pg_temp.delete('a2');
-select is(pg_temp.read('rr', 4), 'a4', 'a group goes on when what was read is deleted');
+select is(pg_temp.read('rr', 4), 'a4',
+    'a group continues when the messages that were read are deleted');
 select pg_temp.fill();
-select is(pg_temp.read('head', 10, 5), 'a1 b3 c6', 'the first of each group');
+select is(pg_temp.read('head', 10, 5), 'a1 b3 c6',
+    'a head read takes the first message of each group');
 select t.advance('6 s');
-select is(pg_temp.read('head', 10), 'a1 b3 c6', 'the same again when they were not deleted');
+select is(pg_temp.read('head', 10), 'a1 b3 c6',
+    'messages that were not deleted in time are read again');
 select pg_temp.delete('b3');
-select is(pg_temp.read('head', 10), 'b5', 'and the next one of a group');
+select is(pg_temp.read('head', 10), 'b5',
+    'the next message of a group follows when its head is deleted');
 select pgmq.purge_queue('fifo');
 select pgmq.send_batch('fifo', array['1', '2', '3']::jsonb[]);
 select is(pg_temp.read('whole', 2), '1 2', 'messages without the header are one group');
-select is(pg_temp.read('whole', 2), null, 'which is blocked like others');
+select is(pg_temp.read('whole', 2), null,
+    'the group of messages without the header is blocked while it is read');
 select is((select count(*) from pgmq.read_grouped_with_poll('fifo', 1, 1, 0)), 0::bigint,
-    'polling for no time');
+    'a poll of 0 seconds finds nothing in a blocked group');
 select pgmq.purge_queue('fifo');
 select pg_temp.fill();
-select is((select count(*) from pgmq.read_grouped('fifo', 1, 1)), 1::bigint, 'read_grouped');
-select is((select count(*) from pgmq.read_grouped_rr('fifo', 1, 1)), 1::bigint, 'read_grouped_rr');
+select is((select count(*) from pgmq.read_grouped('fifo', 1, 1)), 1::bigint,
+    'read_grouped returns a message');
+select is((select count(*) from pgmq.read_grouped_rr('fifo', 1, 1)), 1::bigint,
+    'read_grouped_rr returns a message');
 select is((select count(*) from pgmq.read_grouped_head('fifo', 1, 1)), 1::bigint,
-    'read_grouped_head');
+    'read_grouped_head returns a message');
 select t.advance('2 s');
 select is((select count(*) from pgmq.read_grouped_with_poll('fifo', 1, 1)), 1::bigint,
-    'read_grouped_with_poll');
+    'read_grouped_with_poll returns a message');
 select is((select count(*) from pgmq.read_grouped_rr_with_poll('fifo', 1, 1)), 1::bigint,
-    'read_grouped_rr_with_poll');
+    'read_grouped_rr_with_poll returns a message');
 select is((select count(*) from pgmq.read_grouped_head_with_poll('fifo', 1, 1)), 1::bigint,
-    'read_grouped_head_with_poll');
+    'read_grouped_head_with_poll returns a message');
 -- a lease of pgq that holds a run of a group, changed by message id
 select pgmq.create('runs');
 select pgq.publish('runs', to_jsonb(i), group_key => 'g') from generate_series(1, 5) i;
 select min(id) as first from pgq.message where topic = 'runs' \gset
 select is((select size from pgq.hold('runs', 'k', n => 4, runs => true)), 4::bigint,
-    'four of a group are leased');
-select is(pgmq.delete('runs', :first), true, 'the head is deleted');
-select is((select message_id from pgq.group_head), :first + 1::bigint, 'the next is the head');
+    'four messages of a group are leased');
+select is(pgmq.delete('runs', :first), true, 'the head of the group is deleted');
+select is((select message_id from pgq.group_head), :first + 1::bigint,
+    'the next message is the head');
 select is(t.held('runs', 'leased') || ', ' || t.held('runs', 'waiting'), '2 3 4, 5',
-    'and stays leased');
+    'the new head stays leased');
 select pgmq.set_vt('runs', :first + 2, 0);
 select is(t.held('runs', 'leased') || ', ' || t.held('runs', 'waiting'), '2, 3 4 5',
-    'one that is made visible waits for its turn, with those behind it');
-select is_empty('select * from pgq.check()', 'groups are sound');
-select is_empty('select * from pgq.check()', 'the queue is sound');
+    'a message that is made visible waits for its turn, with those behind it');
+select is_empty('select * from pgq.check()', 'queues and groups are sound');
 select * from finish();
 rollback;

@@ -14,9 +14,9 @@ grant execute on all routines in schema pgmq to pgmq_sender, pgmq_reader, pgmq_n
 select send as id from pgmq.send('orders', '1') \gset
 select send as hidden from pgmq.send('secret', '1') \gset
 
-select is(t.outcome('pgmq_sender', $$select pgmq.send('orders', '1')$$), 'ok', 'a sender sends');
+select is(t.outcome('pgmq_sender', $$select pgmq.send('orders', '1')$$), 'ok', 'a sender may send');
 select is(t.outcome('pgmq_sender', $$select pgmq.send_batch('orders', '{1}')$$), 'ok',
-    'batches too');
+    'a sender may send batches');
 select is(t.outcome('pgmq_reader', s), 'ok', 'a reader may: ' || s)
 from unnest(array[
     $$select pgmq.read('orders', 1, 1)$$, $$select pgmq.pop('orders')$$,
@@ -35,11 +35,11 @@ from unnest(array['pgmq_sender', 'pgmq_reader', 'pgmq_nobody']) r,
     $$select pgmq.bind_topic('a', 'orders')$$, $$select pgmq.enable_notify_insert('orders')$$,
     $$select pgmq.create('another')$$, 'select * from pgmq.archived']) s;
 select is(t.answer('pgmq_reader', $$select string_agg(queue_name, ' ') from pgmq.list_queues()$$),
-    'orders', 'a reader sees its queues only');
+    'orders', 'a reader sees only its queues');
 select is(t.answer('pgmq_reader', 'select count(*)::text from pgmq.metrics_all()'), '1',
-    'in the metrics too');
--- Ids do not reach over queues.
-select ok(not pgmq.delete('orders', :hidden), 'an id of another queue is not there');
+    'a reader sees metrics of its queues only');
+-- An id is valid only in its own queue.
+select ok(not pgmq.delete('orders', :hidden), 'delete does not find a message of another queue');
 
 select is_empty($$
     select p.oid::regprocedure from pg_proc p where p.pronamespace = 'pgmq'::regnamespace
@@ -52,6 +52,6 @@ select is_empty($$
     and p.prosecdef and not coalesce('caller' = any (p.proargnames), false)
     and p.proname not in ('_created', '_dropped', '_notify',
                           'list_notify_insert_throttles')$$,
-    'what runs as its owner asks who calls');
+    'every function that runs as its owner takes the caller as an argument');
 select * from finish();
 rollback;
