@@ -1,3 +1,4 @@
+-- Stores where an era begins, in the row of its slot: the end of the era that had the slot before.
 create or replace function pgq._begin_era(number bigint, now timestamptz) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -1,3 +1,4 @@
+-- The errors of a claim from a queue that is missing, hidden from the caller, or an archive.
 create or replace function pgq._refuse_claim(topic text, owner boolean) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
