@@ -19296,10 +19296,12 @@ $pgq_script$;
 -- Roles that may consume a queue may read its dead letters. A view, because with row security
 -- pg_dump fails for a role that may read all data.
 create or replace view pgq.dead_letter with (security_barrier) as
-select l.* from pgq.letter l
+select (select q.name from pgq.queue q where q.queue_id = l.queue_id) as queue, l.*
+from pgq.letter l
 where l.queue_id in (select v.queue_id from pgq._visible_queue v);
 comment on view pgq.dead_letter is
     'Full copies of failed messages, with the reason. They stay when the log is rotated.';
+comment on column pgq.dead_letter.queue is 'The name of the queue.';
 revoke all on table pgq.dead_letter from public;
 
 -- Copies the comments of the columns from the table.
@@ -20343,7 +20345,8 @@ begin
                    pgq._number(d.size))
                    else format('%s dead letters, the last one %s ago', pgq._number(d.size),
                                pgq._span(_failure_findings.now - d.last)) end
-               || coalesce('; the last error: ' || left(d.error, 100), ''),
+               || coalesce('; the last error: ' || left(regexp_replace(rtrim(d.error, E'\n '),
+                   E'Traceback [(]most recent call last[)]:.*\n', ''), 100), ''),
                format('select pgq.replay(%L) -- or pgq.discard', q.name)
         from pgq.queue q
         cross join lateral (

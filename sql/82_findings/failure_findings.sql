@@ -14,7 +14,8 @@ begin
                    pgq._number(d.size))
                    else format('%s dead letters, the last one %s ago', pgq._number(d.size),
                                pgq._span(_failure_findings.now - d.last)) end
-               || coalesce('; the last error: ' || left(d.error, 100), ''),
+               || coalesce('; the last error: ' || left(regexp_replace(rtrim(d.error, E'\n '),
+                   E'Traceback [(]most recent call last[)]:.*\n', ''), 100), ''),
                format('select pgq.replay(%L) -- or pgq.discard', q.name)
         from pgq.queue q
         cross join lateral (

@@ -132,6 +132,7 @@ class ListedMessage(Row):
 class DeadLetter(Row):
     """A dead letter: how the message ended, and the message."""
 
+    queue: str
     dead_letter_id: int
     queue_id: int
     message_id: int

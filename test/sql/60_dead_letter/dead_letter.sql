@@ -31,6 +31,8 @@ select is((select attempt from pgq.lease l join pgq.message m on l.ids @> m.id
 select is(pgq.replay('work', '{"name": "zz"}'), 0, 'a replay without a match takes no dead letter');
 select is(pgq.replay('work', '{"msg": {"attempt": 1}}', dry_run => true), 2,
     'a filter on the attempt tests the attempts of the dead letter');
+select is((select string_agg(distinct queue, ' ' order by queue) from pgq.dead_letter),
+    'other work', 'a dead letter names its queue');
 select is(t.held('other', 'dead'), 'o', 'the dead letters of another queue stay');
 select is(pgq.replay('work'), 2, 'a replay without a filter takes all dead letters');
 select is(pgq.replay('work'), 0, 'a second replay finds no dead letters');

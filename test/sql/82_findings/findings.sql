@@ -42,6 +42,13 @@ select is(pg_temp.found('webhooks'), 'warning dead_letters', 'old dead letters s
 select is(pg_temp.detail('dead_letters'),
     '696 dead letters, the last one 18 min ago; the last error: HTTP 404',
     'the finding counts all dead letters');
+savepoint traceback;
+select pgq.publish('webhooks', '2');
+select pgq.nack(lease_id, error => E'Traceback (most recent call last):\n  File "a.py", line 3\n'
+    'ValueError: no such box\n') from pgq.claim('webhooks');
+select ok(pg_temp.detail('dead_letters_rising') like '%the last error: ValueError: no such box',
+    'the finding names the exception of a Python traceback');
+rollback to savepoint traceback;
 select is(pg_temp.found('imports'), 'warning paused', 'a paused queue with messages is a warning');
 select is(pg_temp.found(), 'critical maintain_never',
     'a database that was never maintained is critical');

@@ -122,11 +122,11 @@ RELAYS: Final = "select * from pgq.relays order by queue, relay"
 QUEUE_NAMES: Final = "select name from pgq._visible_queue order by name"
 QUEUE_POLICY: Final = "select * from pgq.queue where name = %s"
 DEAD_LETTER: Final = """
-select d.dead_letter_id, d.queue_id, d.message_id, d.reason, d.error, d.details, d.attempts,
-       d.failures, d.holder, d.client, d.failed_at, d.replay_count, d.replayed_at, d.topic,
-       d.priority, d.headers, d.payload, d.sender, d.recipient, d.reply_to, d.correlation_id,
-       d.group_key, d.dedup_key, nullif(d.deliver_at, 'infinity') as deliver_at, d.expires_at,
-       d.published_at
+select d.queue, d.dead_letter_id, d.queue_id, d.message_id, d.reason, d.error, d.details,
+       d.attempts, d.failures, d.holder, d.client, d.failed_at, d.replay_count, d.replayed_at,
+       d.topic, d.priority, d.headers, d.payload, d.sender, d.recipient, d.reply_to,
+       d.correlation_id, d.group_key, d.dedup_key,
+       nullif(d.deliver_at, 'infinity') as deliver_at, d.expires_at, d.published_at
   from pgq.dead_letter d join pgq._visible_queue q using (queue_id)
  where q.name = %s and d.message_id = %s
 """
