@@ -119,7 +119,7 @@ def test_a_refusal_ends_with_1_and_says_the_cure(pgq_run: Command) -> None:
     assert result.code == 1
     assert result.out == ""
     assert "nowhere" in result.err
-    assert "create_queue" in result.err
+    assert "pgq create QUEUE" in result.err
 
 
 def test_a_database_that_is_away_ends_with_4(pgq_run: Command) -> None:
@@ -675,13 +675,61 @@ def test_dead_letters_are_listed_and_shown(pgq_run: Command, orders: pgq.PooledC
     listed = pgq_run("dlq", "list", "orders", json.dumps(MEANT)).out.splitlines()
     assert len(listed) == 3
     assert "bank not reachable" in listed[2]
-    assert pgq_run("dlq", "list", "elsewhere").out == ""
 
     shown = pgq_run("dlq", "show", first).out
     assert re.search(r'^payload +\{"amount": 75\}$', shown, re.MULTILINE)
     assert re.search(r"^reason +processing_error$", shown, re.MULTILINE)
     assert pgq_run("dlq", "show", first, "--json").rows[0]["payload"] == {"amount": 75}
-    assert pgq_run("dlq", "show", first, "--queue", "elsewhere").code == 3
+    assert pgq_run("dlq", "show", first, "--queue", "elsewhere").code == 1
+
+
+def test_a_queue_that_does_not_exist_is_not_an_empty_list(
+    pgq_run: Command, orders: pgq.PooledClient
+) -> None:
+    for command in ("dlq list", "leases", "rights", "subscriptions", "findings"):
+        result = pgq_run(*command.split(), "ordres")
+        assert (result.code, result.out) == (1, ""), command
+        assert result.err == (
+            'pgq: queue "ordres" does not exist\n     Did you mean "orders"?\n'
+        ), command
+        assert pgq_run(*command.split(), "orders").code == 0, command
+
+
+def test_a_list_without_rows_says_so(pgq_run: Command) -> None:
+    for command in ("queues", "relays", "limits", "schedules", "leases", "subscriptions"):
+        result = pgq_run(command)
+        assert (result.code, result.out, result.err) == (0, "", f"no {command}\n"), command
+
+
+def test_an_option_is_not_abbreviated(pgq_run: Command, orders: pgq.PooledClient) -> None:
+    orders.publish("orders", 1)
+    result = pgq_run("drop", "orders", "--forc")
+    assert (result.code, result.out) == (2, "")
+    assert "Did you mean --force?" in result.err
+    assert [row["queue"] for row in pgq_run("queues", "--json").rows] == ["orders"]
+
+
+def test_hints_name_commands_and_options(pgq_run: Command, orders: pgq.PooledClient) -> None:
+    orders.publish("orders", 1)
+    for command, hint in (
+        (("peek", "nowhere"), "Create it with pgq create QUEUE or pgq subscribe QUEUE PATTERN."),
+        (("drop", "orders"), "or use --force."),
+        (("create", "orders", "--max-attempts", 9), "Change it with pgq alter,"),
+        (("pause", "--schedule", "never"), "pgq schedules lists them."),
+        (("peek", "orders", "type=paid"), """write a filter such as '{"type": "paid"}'"""),
+    ):
+        result = pgq_run(*command)
+        assert result.code in (1, 2)
+        assert hint in result.err, command
+
+
+def test_durations_are_shown_as_they_are_written(
+    pgq_run: Command, orders: pgq.PooledClient
+) -> None:
+    orders.create_queue("slow", lease="90m", backoff="50ms", retention="36h")
+    shown = pgq_run("queues").out.splitlines()
+    assert {"30s", "1s", "1d"} < set(shown[2].split())
+    assert {"1h30m", "0.05s", "1d12h"} < set(shown[3].split())
 
 
 def test_dead_letters_are_replayed(

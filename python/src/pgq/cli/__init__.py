@@ -47,6 +47,15 @@ __all__ = ["main", "parser"]
 _NOT_INSTALLED = ("3F000", "42883", "42P01")
 _CLOSED = "42501"
 
+# What the hints of the database say, as a command or option.
+_COMMANDS = (
+    ("pgq.create_queue(queue)", "pgq create QUEUE"),
+    ("pgq.subscribe(queue, pattern)", "pgq subscribe QUEUE PATTERN"),
+    ("pgq.alter_queue", "pgq alter"),
+    ("select * from pgq.schedules", "pgq schedules"),
+    ("force => true", "--force"),
+)
+
 _EPILOG = """\
 the database: --dsn, else PGQ_DSN, else the PG* variables of libpq
 exit codes:   0 done · 1 refused by the database · 2 wrong usage · 3 negative result (nothing
@@ -97,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(str(error), error.hint)
         return error.code
     except PgqError as error:
-        complain(error.message, error.detail, error.hint)
+        complain(error.message, error.detail, _as_command(error.hint))
         return FAILED
     except psycopg.Error as error:
         return _refused(error)
@@ -109,6 +118,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _as_command(hint: str | None) -> str | None:
+    for function, command in _COMMANDS:
+        hint = hint and hint.replace(function, command)
+    return hint
+
+
 def _refused(error: psycopg.Error) -> int:
     diagnostic = error.diag
     hint = diagnostic.message_hint
@@ -117,7 +132,7 @@ def _refused(error: psycopg.Error) -> int:
     if error.sqlstate == _CLOSED:
         hint = hint or "See what is missing: pgq doctor --role ROLE, as the owner of pgq"
     message = diagnostic.message_primary or str(error).strip()
-    complain(message, diagnostic.message_detail, hint)
+    complain(message, diagnostic.message_detail, _as_command(hint))
     if isinstance(error, psycopg.OperationalError) and error.sqlstate in (None, "57P01", "57P03"):
         return UNREACHABLE
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:

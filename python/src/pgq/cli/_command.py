@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import psycopg
 
 from pgq import durations
+from pgq._shared import sql
 from pgq._sync.client import Client
 from pgq.cli._output import Output, complain, say
 from pgq.logging import JsonFormatter
@@ -29,6 +30,7 @@ __all__ = [
     "Options",
     "Parser",
     "add_log",
+    "check_queue",
     "client",
     "connect",
     "duration",
@@ -101,6 +103,10 @@ class Parser(argparse.ArgumentParser):
     """A parser that suggests commands and options for unknown ones."""
 
     commands: Mapping[str, Parser] | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        # argparse would accept each unique prefix: `drop --f` would be `drop --force`.
+        super().__init__(*args, **options | {"allow_abbrev": False})
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Any = None, namespace: Any = None
@@ -204,6 +210,18 @@ def connect(options: Options) -> psycopg.Connection[Any]:
     )
 
 
+def check_queue(options: Options, queue: str | None) -> None:
+    """Refuse the name of a queue that does not exist, or that the role cannot see."""
+    if queue is None:
+        return
+    with connect(options) as conn:
+        names = [name for (name,) in conn.execute(sql.QUEUE_NAMES)]
+    if queue not in names:
+        near = difflib.get_close_matches(queue, names, 1)
+        hint = f'Did you mean "{near[0]}"?' if near else "See: pgq queues"
+        raise Failure(f'queue "{queue}" does not exist', hint)
+
+
 class client:
     """A client on a connection of its own, for a ``with`` block.
 
@@ -267,7 +285,14 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
-filter_document = json_object
+def filter_document(text: str) -> dict[str, Any]:
+    """Return a filter; the error shows what one looks like."""
+    try:
+        return json_object(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(
+            f'{error}; write a filter such as \'{{"type": "paid"}}\''
+        ) from None
 
 
 def duration(text: str) -> timedelta:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 
-__all__ = ["Line", "Table", "printable"]
+__all__ = ["Line", "Table", "last_line", "printable", "span"]
 
 # The colours of words by their meaning.
 _COLOURS = {
@@ -152,8 +152,27 @@ def _text(value: object) -> str:
     if isinstance(value, datetime):
         return f"{value:%H:%M:%S}"
     if isinstance(value, timedelta):
-        return str(timedelta(seconds=round(value.total_seconds(), 1))).removesuffix("00000")
-    return printable(str(value))
+        return span(value)
+    return printable(last_line(str(value)))
+
+
+def last_line(text: str) -> str:
+    """Return a text in which a Python traceback is replaced by its last line: the exception."""
+    before, found, trace = text.partition("Traceback (most recent call last):\n")
+    return before + trace.rstrip().rsplit("\n", 1)[-1] if found else text
+
+
+def span(value: timedelta) -> str:
+    """Return a duration as options are written: 1d, 1h30m, 90s becomes 1m30s."""
+    seconds = value.total_seconds()
+    if abs(seconds) < 60:
+        return f"{seconds:.3g}s"
+    text = "-" if seconds < 0 else ""
+    left = round(abs(seconds))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        text += f"{count}{unit}" if count else ""
+    return text
 
 
 def printable(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from datetime import datetime
 from typing import Any, LiteralString
 
 from psycopg.rows import dict_row
@@ -15,14 +17,15 @@ from pgq.cli._command import (
     Commands,
     Failure,
     Options,
+    check_queue,
     client,
     connect,
     filter_document,
     json_value,
     positive,
 )
-from pgq.cli._output import Output, as_json, say
-from pgq.cli._table import Table, printable
+from pgq.cli._output import Output, as_json, readable, say
+from pgq.cli._table import Table, last_line, printable
 from pgq.filters import Condition, F
 
 __all__ = ["add"]
@@ -40,6 +43,7 @@ _COLUMNS = (
 )
 _CAUSES = ("count", "queue", "reason", "cause", "first_at", "last_at", "example_id")
 _ATTEMPTS = "failures"
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d")
 
 
 _CAUSE = "A cause is a filter over reason, error, attempts, failed_at, holder and replay_count.\n\n"
@@ -133,6 +137,7 @@ def list_(options: Options, out: Output) -> None:
     )
     out.rows(rows, columns)
     if not rows:
+        check_queue(options, options.queue)
         say("no dead letters")
 
 
@@ -140,6 +145,7 @@ def show(options: Options, out: Output) -> int:
     """Show the dead letter with this id, in each queue that has it."""
     rows = _dead_letters(options, _sql.DEAD_LETTERS, queue=options.queue, id=options.id)
     if not rows:
+        check_queue(options, options.queue)
         raise Failure(f"message {options.id} is no dead letter", "See: pgq dlq list", code=NO)
     for row in rows:
         if out.as_json:
@@ -160,7 +166,7 @@ def _show(row: dict[str, Any], out: Output) -> None:
             row[name] = value or None
         elif name == "error" and _has_lines(value):
             texts.append((name, value))
-            row[name] = value.splitlines()[0]
+            row[name] = last_line(value).splitlines()[0]
     out.row(row)
     if failures:
         names = list(dict.fromkeys(name for failure in failures for name in failure))
@@ -177,9 +183,13 @@ def _has_lines(value: object) -> bool:
 
 
 def _brief(value: object) -> object:
-    """Return the first line of a text, at most 80 characters."""
+    """Return the first line of a text, at most 80 characters; a time without its fraction."""
     text = as_json(value) if isinstance(value, dict | list) else value
-    return text.split("\n", 1)[0][:80] if isinstance(text, str) else text
+    if not isinstance(text, str):
+        return text
+    if _TIME.fullmatch(text):
+        return readable(datetime.fromisoformat(text))
+    return last_line(text).split("\n", 1)[0][:80]
 
 
 def replay(options: Options, out: Output) -> None:

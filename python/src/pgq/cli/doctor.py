@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from pgq import __version__
 from pgq._shared import sql
-from pgq.cli._command import NO, Commands, Options, client, connect, duration
+from pgq.cli._command import NO, Commands, Options, check_queue, client, connect, duration
 from pgq.cli._output import Output, readable, say
 from pgq.cli._table import Line
 from pgq.cli._terminal import show
@@ -116,6 +116,7 @@ def findings(options: Options, out: Output) -> int:
             if row.cure is not None:
                 show(Line(" " * 8, f"cure: {row.cure}"))
     if not rows:
+        check_queue(options, options.queue)
         say("nothing is found")
     return NO if rows else 0
 

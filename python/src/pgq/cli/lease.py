@@ -13,6 +13,7 @@ from pgq.cli._command import (
     NO,
     Commands,
     Options,
+    check_queue,
     client,
     connect,
     duration,
@@ -181,4 +182,5 @@ def leases(options: Options, out: Output) -> None:
         rows = cursor.execute(_sql.LEASES, {"queue": options.queue, "n": options.n}).fetchall()
     out.rows(rows, _LEASES)
     if not rows:
+        check_queue(options, options.queue)
         say("no leases")

@@ -137,7 +137,11 @@ def _policy(parser: argparse.ArgumentParser) -> None:
         help="what a second message with the same dedup key does to the waiting one",
     )
     parser.add_argument("--on-expiry", choices=["dead_letter", "discard"])
-    parser.add_argument("--on-dead", choices=["release", "block"], help="its ordering group")
+    parser.add_argument(
+        "--on-dead",
+        choices=["release", "block"],
+        help="what a dead letter does to its ordering group",
+    )
     for name, what in (
         ("max-leased", "maximum number of messages leased at a time"),
         ("burst", "messages that a rate lets through at a time, after a pause"),
@@ -157,7 +161,10 @@ def _policy(parser: argparse.ArgumentParser) -> None:
 def queues(options: Options, out: Output) -> None:
     """List the queues."""
     with connect(options) as conn, conn.cursor(row_factory=dict_row) as cursor:
-        out.rows(cursor.execute(_sql.QUEUES).fetchall(), _COLUMNS)
+        rows = cursor.execute(_sql.QUEUES).fetchall()
+    out.rows(rows, _COLUMNS)
+    if not rows:
+        say("no queues")
 
 
 def _given(options: Options) -> dict[str, Any]:

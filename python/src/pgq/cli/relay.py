@@ -121,4 +121,7 @@ def relay(options: Options, out: Output) -> None:
 def relays(options: Options, out: Output) -> None:
     """List the relays."""
     with client(options) as database:
-        out.rows(database.relays(), _COLUMNS)
+        rows = database.relays()
+    out.rows(rows, _COLUMNS)
+    if not rows:
+        say("no relays")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from psycopg.rows import dict_row
 
 from pgq.cli import _sql
-from pgq.cli._command import Commands, Options, connect
+from pgq.cli._command import Commands, Options, check_queue, connect
 from pgq.cli._output import Output, say, tell
 
 __all__ = ["add"]
@@ -66,4 +66,5 @@ def rights(options: Options, out: Output) -> None:
         rows = cursor.execute(_sql.RIGHTS, {"queue": options.queue}).fetchall()
     out.rows(rows)
     if not rows:
+        check_queue(options, options.queue)
         say("no rights are granted")

@@ -6,6 +6,7 @@ from typing import Any
 
 from pgq.cli._command import Commands, Options, client, duration, json_object, json_value
 from pgq.cli._output import Output, say, tell
+from pgq.cli._table import span
 
 __all__ = ["add"]
 
@@ -84,7 +85,7 @@ def schedules(options: Options, out: Output) -> None:
         rows: list[dict[str, Any]] = [dict(row) for row in database.schedules()]
     if not out.as_json:
         for row in rows:
-            every = "" if row["every"] is None else f"every {row['every']}"
+            every = "" if row["every"] is None else f"every {span(row['every'])}"
             row["times"] = every or f"{row['cron']} {row['time_zone']}"
             late = row["late"] is not None and row["late"].total_seconds() > 0
             row["state"] = "paused" if row["paused"] else "due" if late else ""

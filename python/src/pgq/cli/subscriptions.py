@@ -7,6 +7,7 @@ from pgq.cli._command import (
     Commands,
     Failure,
     Options,
+    check_queue,
     client,
     filter_document,
     moment,
@@ -92,4 +93,5 @@ def subscriptions(options: Options, out: Output) -> None:
         rows = database.subscriptions(options.queue)
     out.rows(rows, _COLUMNS)
     if not rows:
+        check_queue(options, options.queue)
         say("no subscriptions")
