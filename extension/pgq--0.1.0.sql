@@ -895,7 +895,7 @@ create type pgq._found as (
     counts int[],            -- how many these are
     tested bigint,           -- messages that were tested
     skipped bigint,          -- rows in which this filter is known to match nothing
-    low    bigint,           -- rank at which the scan can go on; null: it has reached the end
+    low    bigint,           -- rank from which the scan continues; null: it has reached the end
     high   bigint,           -- no match before this rank is left; null: not known
     partly bigint            -- rank of the row that holds the n-th match: the rest is not tested
 );
@@ -3029,7 +3029,7 @@ begin
                 or v_name not in ('prefix', 'suffix', 'equals-ignore-case', 'wildcard') then
             perform pgq._filter_error('anything-but takes values or one text operator', at,
                 'Write {"anything-but": ["a", "b"]} or {"anything-but": {"prefix": "a"}}; '
-                'prefix, suffix, equals-ignore-case and wildcard may stand inside.');
+                'it takes prefix, suffix, equals-ignore-case and wildcard.');
         end if;
     end if;
     if jsonb_typeof(v_operands) <> 'array' then
@@ -3087,7 +3087,7 @@ language plpgsql immutable parallel unsafe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_hint constant text := 'Inside a list stand values and prefix, suffix, equals-ignore-case, '
+    v_hint constant text := 'A list takes values, and prefix, suffix, equals-ignore-case, '
         'wildcard, exists, numeric, cidr and anything-but, one per object.';
     v_name text;
     v_operand jsonb;
@@ -3363,7 +3363,7 @@ begin
             perform pgq._filter_error('$now is an operand', at,
                 'Write {"msg.published_at": {"$gt": {"$now": "-1 hour"}}}.');
         when '$and', '$or', '$nor', '$not', '$const' then
-            perform pgq._filter_error(operator || ' cannot stand beside operators', at,
+            perform pgq._filter_error(operator || ' is no operator of a field', at,
                 'Put it outside the field: {"$not": {"key": {"$gt": 5}}}.');
         else
             perform pgq._filter_error('unknown operator ' || left(operator, 64), at,
@@ -3436,7 +3436,7 @@ begin
             where o.key in ('prefix', 'suffix', 'equals-ignore-case', 'wildcard', 'cidr', 'exists',
                     'numeric', 'anything-but')
                 and jsonb_typeof(o.value) not in ('array', 'object')) then
-        perform pgq._filter_error('an operator must stand in a list', at,
+        perform pgq._filter_error('an operator of SNS must be in a list', at,
             'Write {"key": [{"prefix": "a"}]}; a field of this name is "key.prefix".');
     else
         select b.tree, b.policy, b.nodes into tree, policy, nodes
@@ -3486,7 +3486,7 @@ begin
                 select from jsonb_object_keys(block - '$path') as k (key)
                 where k.key not like '$%' or k.key in ('$and', '$or', '$nor', '$not', '$const'))
         then
-            perform pgq._filter_error('$path stands with operators only', at,
+            perform pgq._filter_error('$path can be combined with operators only', at,
                 'Write {"$path": ["payload", "a.b"], "$eq": 1}; join several with $and.');
         end if;
         select t.tree, t.policy, t.nodes into tree, policy, nodes
@@ -3508,7 +3508,7 @@ begin
             perform pgq._filter_error(
                 'operator ' || left(v_key, 64) || ' does not belong to a field', v_at,
                 'Write {"key": {"$gt": 5}}; to negate it, {"$not": {"key": {"$gt": 5}}}. '
-                'Between fields stand $and, $or, $nor, $not and $const.');
+                'To combine fields use $and, $or, $nor, $not or $const.');
         elsif scope is null and v_key in ('headers', 'payload', 'msg') then
             if jsonb_typeof(v_value) <> 'object' then
                 perform pgq._filter_error(v_key || ' must hold fields', v_at, format(
@@ -7651,7 +7651,7 @@ declare
 begin
     foreach v_name in array v_names loop
         if v_name = 'auto' and cardinality(v_names) > 1 then
-            v_problem := 'auto stands alone';
+            v_problem := 'auto must be the only lane key';
             v_hint := 'Write ''{auto}'', or the keys; a header of this name is headers.auto.';
         elsif v_name is null or v_name = '' then
             v_problem := 'a lane key must be the name of a field';
@@ -7659,8 +7659,8 @@ begin
         elsif v_name like 'msg.%' then
             if v_name !~ '^msg[.](topic|sender|recipient|reply_to|correlation_id|group_key)$' then
                 v_problem := format('lane key "%s" is not possible', left(v_name, 64));
-                v_hint := 'Of msg, topic, sender, recipient, reply_to, correlation_id and '
-                    'group_key can be lane keys.';
+                v_hint := 'These fields of msg can be lane keys: topic, sender, recipient, '
+                    'reply_to, correlation_id and group_key.';
             end if;
         elsif v_name not like 'payload.%' and v_name like '%.%' then
             v_problem := format('lane key "%s" names no field', left(v_name, 64));
@@ -19433,11 +19433,12 @@ begin
             'none: a hash leads to the messages, only those are tested'
         when v_fields <> '{}' and v_queue.auto_lanes then
             'none: the queue makes a lane key of what filters test much'
-        when v_fields <> '{}' then format(
-            'make one of %s a lane key with pgq.alter_queue(%L, lane_keys => ...), or let the '
-            'queue choose with ''{auto}''; or give the filter a queue of its own with '
-            'pgq.subscribe',
-            array_to_string(v_fields, ', '), v_queue.name)
+        when v_fields <> '{}' and coalesce(cardinality(v_queue.lane_keys), 0) < 4 then format(
+            'make %s a lane key: pgq.alter_queue(%L, lane_keys => %L), or let the queue choose '
+            'with ''{auto}''; or give the filter a queue of its own with pgq.subscribe',
+            case when cardinality(v_fields) = 1 then v_fields[1]
+                 else 'one of ' || array_to_string(v_fields, ', ') end,
+            v_queue.name, v_queue.lane_keys || v_fields[1])
         else 'give the filter a queue of its own with pgq.subscribe(queue, pattern, filter): it is '
             'then evaluated once, when a message is published'
         end);

@@ -90,7 +90,7 @@ create type pgq._found as (
     counts int[],            -- how many these are
     tested bigint,           -- messages that were tested
     skipped bigint,          -- rows in which this filter is known to match nothing
-    low    bigint,           -- rank at which the scan can go on; null: it has reached the end
+    low    bigint,           -- rank from which the scan continues; null: it has reached the end
     high   bigint,           -- no match before this rank is left; null: not known
     partly bigint            -- rank of the row that holds the n-th match: the rest is not tested
 );

@@ -17,7 +17,7 @@ begin
                 or v_name not in ('prefix', 'suffix', 'equals-ignore-case', 'wildcard') then
             perform pgq._filter_error('anything-but takes values or one text operator', at,
                 'Write {"anything-but": ["a", "b"]} or {"anything-but": {"prefix": "a"}}; '
-                'prefix, suffix, equals-ignore-case and wildcard may stand inside.');
+                'it takes prefix, suffix, equals-ignore-case and wildcard.');
         end if;
     end if;
     if jsonb_typeof(v_operands) <> 'array' then

@@ -6,7 +6,7 @@ language plpgsql immutable parallel unsafe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_hint constant text := 'Inside a list stand values and prefix, suffix, equals-ignore-case, '
+    v_hint constant text := 'A list takes values, and prefix, suffix, equals-ignore-case, '
         'wildcard, exists, numeric, cidr and anything-but, one per object.';
     v_name text;
     v_operand jsonb;

@@ -128,7 +128,7 @@ begin
             perform pgq._filter_error('$now is an operand', at,
                 'Write {"msg.published_at": {"$gt": {"$now": "-1 hour"}}}.');
         when '$and', '$or', '$nor', '$not', '$const' then
-            perform pgq._filter_error(operator || ' cannot stand beside operators', at,
+            perform pgq._filter_error(operator || ' is no operator of a field', at,
                 'Put it outside the field: {"$not": {"key": {"$gt": 5}}}.');
         else
             perform pgq._filter_error('unknown operator ' || left(operator, 64), at,

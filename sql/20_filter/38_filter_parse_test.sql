@@ -52,7 +52,7 @@ begin
             where o.key in ('prefix', 'suffix', 'equals-ignore-case', 'wildcard', 'cidr', 'exists',
                     'numeric', 'anything-but')
                 and jsonb_typeof(o.value) not in ('array', 'object')) then
-        perform pgq._filter_error('an operator must stand in a list', at,
+        perform pgq._filter_error('an operator of SNS must be in a list', at,
             'Write {"key": [{"prefix": "a"}]}; a field of this name is "key.prefix".');
     else
         select b.tree, b.policy, b.nodes into tree, policy, nodes

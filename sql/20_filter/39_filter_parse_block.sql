@@ -33,7 +33,7 @@ begin
                 select from jsonb_object_keys(block - '$path') as k (key)
                 where k.key not like '$%' or k.key in ('$and', '$or', '$nor', '$not', '$const'))
         then
-            perform pgq._filter_error('$path stands with operators only', at,
+            perform pgq._filter_error('$path can be combined with operators only', at,
                 'Write {"$path": ["payload", "a.b"], "$eq": 1}; join several with $and.');
         end if;
         select t.tree, t.policy, t.nodes into tree, policy, nodes
@@ -55,7 +55,7 @@ begin
             perform pgq._filter_error(
                 'operator ' || left(v_key, 64) || ' does not belong to a field', v_at,
                 'Write {"key": {"$gt": 5}}; to negate it, {"$not": {"key": {"$gt": 5}}}. '
-                'Between fields stand $and, $or, $nor, $not and $const.');
+                'To combine fields use $and, $or, $nor, $not or $const.');
         elsif scope is null and v_key in ('headers', 'payload', 'msg') then
             if jsonb_typeof(v_value) <> 'object' then
                 perform pgq._filter_error(v_key || ' must hold fields', v_at, format(

@@ -11,7 +11,7 @@ declare
 begin
     foreach v_name in array v_names loop
         if v_name = 'auto' and cardinality(v_names) > 1 then
-            v_problem := 'auto stands alone';
+            v_problem := 'auto must be the only lane key';
             v_hint := 'Write ''{auto}'', or the keys; a header of this name is headers.auto.';
         elsif v_name is null or v_name = '' then
             v_problem := 'a lane key must be the name of a field';
@@ -19,8 +19,8 @@ begin
         elsif v_name like 'msg.%' then
             if v_name !~ '^msg[.](topic|sender|recipient|reply_to|correlation_id|group_key)$' then
                 v_problem := format('lane key "%s" is not possible', left(v_name, 64));
-                v_hint := 'Of msg, topic, sender, recipient, reply_to, correlation_id and '
-                    'group_key can be lane keys.';
+                v_hint := 'These fields of msg can be lane keys: topic, sender, recipient, '
+                    'reply_to, correlation_id and group_key.';
             end if;
         elsif v_name not like 'payload.%' and v_name like '%.%' then
             v_problem := format('lane key "%s" names no field', left(v_name, 64));

@@ -106,11 +106,12 @@ begin
             'none: a hash leads to the messages, only those are tested'
         when v_fields <> '{}' and v_queue.auto_lanes then
             'none: the queue makes a lane key of what filters test much'
-        when v_fields <> '{}' then format(
-            'make one of %s a lane key with pgq.alter_queue(%L, lane_keys => ...), or let the '
-            'queue choose with ''{auto}''; or give the filter a queue of its own with '
-            'pgq.subscribe',
-            array_to_string(v_fields, ', '), v_queue.name)
+        when v_fields <> '{}' and coalesce(cardinality(v_queue.lane_keys), 0) < 4 then format(
+            'make %s a lane key: pgq.alter_queue(%L, lane_keys => %L), or let the queue choose '
+            'with ''{auto}''; or give the filter a queue of its own with pgq.subscribe',
+            case when cardinality(v_fields) = 1 then v_fields[1]
+                 else 'one of ' || array_to_string(v_fields, ', ') end,
+            v_queue.name, v_queue.lane_keys || v_fields[1])
         else 'give the filter a queue of its own with pgq.subscribe(queue, pattern, filter): it is '
             'then evaluated once, when a message is published'
         end);

@@ -53,7 +53,7 @@ def test_a_queue_is_resumed_paused_moved_and_purged(
     # 15 of 25 wait: the others are leased, and stay.
     page.get_by_role("button", name="Move messages").click()
     page.get_by_label("To the queue").select_option("invoices")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     question = page.get_by_role("dialog")
     expect(question).to_contain_text("Move 15 messages to invoices?")
     expect(question).to_contain_text("all that wait: ready, scheduled and in groups")
@@ -138,7 +138,7 @@ def test_messages_are_listed_by_state_found_and_changed(
     page.get_by_label("Select message 7").check()
     page.get_by_role("button", name="Reschedule").click()
     page.get_by_label("Deliver after").fill("soon")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     wrong = page.get_by_role("dialog")
     expect(wrong).to_contain_text('invalid input syntax for type interval: "soon"')
     wrong.get_by_role("button", name="Close").click()
@@ -228,7 +228,7 @@ def test_a_schedule_is_made_on_the_page(db: Conn, serve: Serve, open_page: Open)
         form = page.get_by_role("dialog")
         for name, value in fields.items():
             form.locator(f"[name={name}]").fill(value)
-        form.get_by_role("button", name="Go on").click()
+        form.get_by_role("button", name="Continue").click()
 
     fill(name="weekly", topic="reports", payload='{"of": "week"}', cron="0 6 * * 1")
     question = page.get_by_role("dialog")

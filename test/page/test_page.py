@@ -234,7 +234,7 @@ def test_without_the_token_it_is_asked_for_and_a_wrong_one_is_refused(
     page.get_by_role("button", name="Replay all").click()
     question = page.get_by_role("dialog").filter(has_text="Token required")
     question.get_by_label("Token").fill("wrong")
-    question.get_by_role("button", name="Go on").click()
+    question.get_by_role("button", name="Continue").click()
     expect(question.get_by_role("alert")).to_have_text("the token is missing or wrong")
     assert dead(night, "refunds") == 18
     question.get_by_label("Token").fill(TOKEN)

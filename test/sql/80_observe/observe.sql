@@ -175,8 +175,14 @@ select matches(pg_temp.explained('laned', '{"type": "a", "n": {"$lt": 4}}', 'fin
     'explain_filter says that messages are tested');
 select is(pg_temp.explained('laned', '{"type": "a", "n": {"$lt": 4}}', 'matches now'), '1',
     'explain_filter counts the messages that pass the test');
-select matches(pg_temp.explained('laned', '{"n": 3}', 'advice'), 'lane key',
-    'explain_filter advises a lane key');
+select alike(pg_temp.explained('laned', '{"n": 3}', 'advice'),
+    $$make n a lane key: pgq.alter_queue('laned', lane_keys => '{type,n}')%$$,
+    'explain_filter advises a lane key beside those of the queue');
+select alike(pg_temp.explained('laned', '{"n": 3, "msg.sender": null}', 'advice'),
+    'make one of msg.sender, n a lane key:%', 'explain_filter advises one of several fields');
+select pgq.create_queue('full', '{a,b,c,d}');
+select alike(pg_temp.explained('full', '{"n": 3}', 'advice'),
+    'give the filter a queue of its own%', 'a queue with four lane keys gets no fifth one');
 select matches(pg_temp.explained('laned', '{"n": {"$gt": 99}}', 'advice'), 'subscribe',
     'explain_filter advises a queue with a subscription');
 select is(pg_temp.explained('laned', '{"type": "A"}', 'hint'),

@@ -43,7 +43,7 @@ NEGATIVE = {"$ne": "$eq", "$nin": "$in", "$nlike": "$like"}
 FOR_TIMES = (
     "$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$between", "$exists", "$isNull",
 )  # fmt: skip
-# The operators of SNS and EventBridge, which stand in lists.
+# The operators of SNS and EventBridge, which are written in lists.
 POLICY_TEXT = {
     "prefix": "$prefix",
     "suffix": "$suffix",
@@ -186,7 +186,7 @@ class Parser:
             if location.path:
                 for name, operand in test.items():
                     outside = name in POLICY and scalar(operand)
-                    require(not outside, "an operator stands in a list")
+                    require(not outside, "an operator of SNS must be in a list")
             return self.block(
                 test, location.scope, location.path, depth + (1 if location.path else 0)
             )

@@ -96,7 +96,7 @@ export async function askToken(why) {
     });
     const problem = h("p", { class: "problem", role: "alert" });
     const no = cancel({});
-    const yes = h("button", { value: "yes", class: "primary" }, "Go on");
+    const yes = h("button", { value: "yes", class: "primary" }, "Continue");
     const content = h(
         "div",
         {},

@@ -85,7 +85,7 @@ export function positions(text) {
     try {
         value("$", 0);
         space();
-        if (at < text.length) fail("something stands behind the document");
+        if (at < text.length) fail("there is something after the document");
         return { positions: found };
     } catch (error) {
         if (!(error instanceof Wrong)) throw error;

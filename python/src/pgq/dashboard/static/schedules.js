@@ -71,7 +71,7 @@ async function askSchedule() {
         fields.map(([text, input]) => h("label", {}, text, input)),
         h("datalist", { id: "topics" }, topics),
     );
-    if (!(await ask("New schedule", content, { action: "Go on" }))) return null;
+    if (!(await ask("New schedule", content, { action: "Continue" }))) return null;
     return Object.fromEntries(fields.map(([, input]) => [input.name, input.value]));
 }
 

@@ -190,7 +190,7 @@ export async function askQueue(queue) {
             .map((row) => h("option", { value: row.queue }, seen(row.queue))),
     );
     const content = h("label", {}, "To the queue", select);
-    const yes = await ask("Move messages", content, { action: "Go on" });
+    const yes = await ask("Move messages", content, { action: "Continue" });
     return yes && select.value ? select.value : null;
 }
 
@@ -209,6 +209,6 @@ export async function askDelay() {
         ["0", "10 minutes", "1 hour", "1 day"].map((value) => h("option", { value })),
     );
     const content = h("label", {}, "Deliver after (0: now)", field, list);
-    const yes = await ask("Reschedule messages", content, { action: "Go on" });
+    const yes = await ask("Reschedule messages", content, { action: "Continue" });
     return yes ? field.value.trim() || "0" : null;
 }
