@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_retention interval := pgq._log_retention();
-    v_patience interval := v_retention + greatest(v_retention / 10, interval '10 min');
+    v_longest interval := v_retention + greatest(v_retention / 10, interval '10 min');
     v_oldest timestamptz := (
         select m.published_at from pgq.message m order by m.id limit 1);
 begin
@@ -29,17 +29,17 @@ begin
                        as text
             from pgq.era e
             where e.number = pg_sequence_last_value('pgq.era_number')
-              and e.started_at + v_patience < _log_findings.now
+              and e.started_at + v_longest < _log_findings.now
               and pg_relation_size(format('pgq.message_%s', e.slot)::regclass) > 0
             union all
             select e.number, n.started_at + v_retention,
                    format('ended at %s, and its messages are still there',
                           date_trunc('second', n.started_at))
             from pgq.era e join pgq.era n on n.number = e.number + 1
-            where e.emptied_at is null and n.started_at + v_patience < _log_findings.now
+            where e.emptied_at is null and n.started_at + v_longest < _log_findings.now
               and (e.archived_at is not null or not exists (
                   select from pgq.archive a
-                  where n.started_at + v_patience + a.wait > _log_findings.now))
+                  where n.started_at + v_longest + a.wait > _log_findings.now))
         ) x;
 end
 $$;

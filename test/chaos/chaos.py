@@ -36,7 +36,7 @@ from harness.server import SETTINGS
 from pgq import embedded
 
 ROLES = [("publish", 3), ("consume", 4), ("read", 2), ("hostile", 1)]
-PATIENCE = 90.0
+TIMEOUT = 90.0
 # The names of workers' sessions
 WORKERS = "^(publish|consume|read|hostile)-"
 
@@ -99,7 +99,7 @@ LAWS = {
 
 
 def wait_for(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not done():
         assert time.monotonic() < deadline, f"in vain: {what}"
         time.sleep(0.05)
@@ -186,7 +186,7 @@ class Chaos:
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection]:
         """Yield a connection that bypasses the proxy, as soon as one is possible."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 conn = psycopg.connect(self.server.dsn(), autocommit=True)
@@ -288,13 +288,13 @@ class Chaos:
         """Let new workers deliver the remaining messages."""
         self.start_workers("consume", "read")
         least = left = self.left()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while left and time.monotonic() < deadline and not self.defects:
             self.watch_workers()
             time.sleep(0.3)
             left = self.left()
             if left < least:
-                least, deadline = left, time.monotonic() + PATIENCE
+                least, deadline = left, time.monotonic() + TIMEOUT
         self.end_workers(signal.SIGTERM)
 
     def left(self) -> int:
@@ -545,7 +545,7 @@ class Faults(Chaos):
             self.kill_postmaster,
         ]
         started = time.monotonic()
-        deadline = started + PATIENCE + 10 * crashes + messages / 200
+        deadline = started + TIMEOUT + 10 * crashes + messages / 200
         self.start_workers("publish", "consume", "read", "hostile")
         turn = 0
         while True:

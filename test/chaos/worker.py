@@ -71,16 +71,16 @@ class Worker:
                         try:
                             step(conn)
                         except psycopg.Error as error:
-                            self.trouble(error)
+                            self.check_expected(error)
                             conn.rollback()
                         except pgq.LeaseLost as error:
                             self.note("error", [error.sqlstate])
                             conn.rollback()
             except psycopg.Error as error:
-                self.trouble(error)
+                self.check_expected(error)
                 time.sleep(0.05)
 
-    def trouble(self, error: psycopg.Error) -> None:
+    def check_expected(self, error: psycopg.Error) -> None:
         # A crash that ends a parallel worker before the backend has a code of its own.
         crashed = "lost connection to parallel worker" in str(error)
         # The harness sets the sequence of tokens back while claims are under way. Two of these may

@@ -116,7 +116,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
     Whatever the page does, it asks nobody but its own server, and no script of it fails.
     """
-    trouble: list[str] = []
+    problems: list[str] = []
     with ExitStack() as stack:
 
         def open_page(served: Dashboard, path: str = "#/", **options: Any) -> Page:
@@ -128,23 +128,23 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
             def look(request: Request) -> None:
                 if urlsplit(request.url).netloc != ours:
-                    trouble.append(f"it has asked for {request.url}")
+                    problems.append(f"it has asked for {request.url}")
 
             page.on("request", look)
-            page.on("pageerror", lambda error: trouble.append(f"a script has failed: {error}"))
-            page.on("console", lambda message: _hear(message.text, trouble))
+            page.on("pageerror", lambda error: problems.append(f"a script has failed: {error}"))
+            page.on("console", lambda message: _hear(message.text, problems))
             page.goto(served.url + path)
             page.wait_for_selector(".pulse.live")
             return page
 
         yield open_page
-    assert trouble == [], trouble
+    assert problems == [], problems
 
 
-def _hear(text: str, trouble: list[str]) -> None:
+def _hear(text: str, problems: list[str]) -> None:
     """Record an error of the page; refused requests are part of some tests."""
     if "Failed to load resource" not in text and "ERR_" not in text:
-        trouble.append(f"the browser has complained: {text}")
+        problems.append(f"the browser has complained: {text}")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from harness.server import embedded_server
 from pgq import embedded
 
 # Caches are not in the dump.
-LEARNT = {
+CACHES = {
     "pgq.route",
     "pgq.routing",
     "pgq.filter",
@@ -126,8 +126,8 @@ def test_a_dump_keeps_every_row_and_sequence(
     original: psycopg.Connection, restored: psycopg.Connection
 ) -> None:
     before, after = state(original), state(restored)
-    assert {name for name in before if before[name] != after[name]} <= LEARNT
-    assert before.keys() >= LEARNT
+    assert {name for name in before if before[name] != after[name]} <= CACHES
+    assert before.keys() >= CACHES
 
 
 def test_a_restored_queue_works(restored: psycopg.Connection) -> None:

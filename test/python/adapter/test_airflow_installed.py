@@ -30,7 +30,7 @@ pytestmark = pytest.mark.unpooled("the triggerer has connections of its own")
     r"^```py\n(.*?)^```", (ROOT / "python" / "AIRFLOW.md").read_text(), re.MULTILINE | re.DOTALL
 )
 # A test that waits for longer has failed, however slow the machine is.
-PATIENCE = 300.0
+TIMEOUT = 300.0
 SETTINGS = {
     "CORE__LOAD_EXAMPLES": "False",
     "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
@@ -118,7 +118,7 @@ def left(db: psycopg.Connection) -> Any:
 
 
 def eventually(what: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not what():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.1)

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.unpooled("workers have connections of their own")
     r"^```python\n(.*?)^```", (ROOT / "python" / "CELERY.md").read_text(), re.MULTILINE | re.DOTALL
 )
 # A test that waits for longer has failed, however slow the machine is.
-PATIENCE = 300.0
+TIMEOUT = 300.0
 TASKS = f"""{PAGE}
 import time
 
@@ -83,7 +83,7 @@ def url(dsn: str) -> str:
     return f"pgq://{words['user']}{secret}@{host}:{words['port']}/{words['dbname']}"
 
 
-def eventually(what: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+def eventually(what: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < deadline, "it did not happen"
@@ -127,15 +127,15 @@ def worker(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_tasks_results_chords_retries_and_remote_control(app: Any, tmp_path: Path) -> None:
     with worker(tmp_path):
         results = [app.add.delay(n, 1) for n in range(5)]
-        assert [result.get(timeout=PATIENCE) for result in results] == [1, 2, 3, 4, 5]
+        assert [result.get(timeout=TIMEOUT) for result in results] == [1, 2, 3, 4, 5]
         chord = celery.chord([app.add.s(n, n) for n in range(4)])(app.total.s())
-        assert chord.get(timeout=PATIENCE) == 12
-        assert (app.add.s(1, 2) | app.add.s(3)).delay().get(timeout=PATIENCE) == 6
-        assert app.flaky.delay().get(timeout=PATIENCE) == 2
+        assert chord.get(timeout=TIMEOUT) == 12
+        assert (app.add.s(1, 2) | app.add.s(3)).delay().get(timeout=TIMEOUT) == 6
+        assert app.flaky.delay().get(timeout=TIMEOUT) == 2
         with pytest.raises(TypeError):
-            app.add.delay(1, "x").get(timeout=PATIENCE)
+            app.add.delay(1, "x").get(timeout=TIMEOUT)
         late = app.add.apply_async((1, 1), countdown=1)
-        assert late.get(timeout=PATIENCE) == 2
+        assert late.get(timeout=TIMEOUT) == 2
         done: list[str] = []
         with app.app.connection_for_read() as conn:
             receiver = app.app.events.Receiver(
@@ -144,7 +144,7 @@ def test_tasks_results_chords_retries_and_remote_control(app: Any, tmp_path: Pat
             with receiver.consumer_context() as (own, _, _):
                 app.add.delay(20, 22)
                 while not done:
-                    own.drain_events(timeout=PATIENCE)
+                    own.drain_events(timeout=TIMEOUT)
         assert done == ["42"]
         assert eventually(lambda: app.app.control.ping(timeout=1)) == [{"w1@test": {"ok": "pong"}}]
         inspect = app.app.control.inspect
@@ -199,21 +199,21 @@ def test_acks_revoked_tasks_and_lost_connections(
         early = app.early.delay(str(tmp_path))
         eventually((tmp_path / "0.started").exists)
         assert state() == ""  # acknowledged before it runs
-        assert early.get(timeout=PATIENCE) == 0
+        assert early.get(timeout=TIMEOUT) == 0
         late = app.note.delay(1, str(tmp_path), 5.0)
         eventually((tmp_path / "1.started").exists)
         assert state() == "leased"  # until it has run
         revoked = app.add.apply_async((1, 1), countdown=2)
         control.revoke(revoked.id)
         eventually(lambda: revoked.id in str(control.inspect(timeout=2).revoked()))
-        assert late.get(timeout=PATIENCE) == 1
+        assert late.get(timeout=TIMEOUT) == 1
         with pytest.raises(celery.exceptions.TaskRevokedError):
-            revoked.get(timeout=PATIENCE)
+            revoked.get(timeout=TIMEOUT)
         eventually(lambda: state() == "")
         end_connections(db)
         eventually(lambda: control.ping(timeout=2))
         again = eventually(lambda: sent(app.add, 2, 3))
-        assert again.get(timeout=PATIENCE) == 5
+        assert again.get(timeout=TIMEOUT) == 5
         control.shutdown()
 
 
@@ -253,13 +253,13 @@ def test_priorities_purge_and_size(dsn: str) -> None:
         for priority in (0, 9, 5):
             queue.put({"priority": priority}, priority=priority)
         assert queue.qsize() == 3
-        message = queue.get(timeout=PATIENCE)
+        message = queue.get(timeout=TIMEOUT)
         assert message.payload == {"priority": 9}
         message.ack()
-        message = queue.get(timeout=PATIENCE)
+        message = queue.get(timeout=TIMEOUT)
         assert message.payload == {"priority": 5}
         message.requeue()
-        message = queue.get(timeout=PATIENCE)
+        message = queue.get(timeout=TIMEOUT)
         assert message.payload == {"priority": 5}
         message.reject()
         assert queue.clear() == 1
@@ -267,7 +267,7 @@ def test_priorities_purge_and_size(dsn: str) -> None:
             queue.get(timeout=0.1)
         queue.put(b"\x00bytes", serializer=None, content_type="application/data",
                   content_encoding="binary")  # fmt: skip
-        assert bytes(queue.get(timeout=PATIENCE).body) == b"\x00bytes"
+        assert bytes(queue.get(timeout=TIMEOUT).body) == b"\x00bytes"
         queue.close()
     with psycopg.connect(dsn) as db:
         assert db.execute("select reason from pgq.dead_letter").fetchall() == [("rejected",)]
@@ -292,17 +292,17 @@ def test_topic_and_fanout_exchanges_reach_queues_of_other_connections(dsn: str) 
                 producer.publish("c", exchange=topic, routing_key="nobody.cares")
                 producer.publish("d", exchange=fanout, declare=[fanout])
             while len(heard) < 5:
-                one.drain_events(timeout=PATIENCE)
+                one.drain_events(timeout=TIMEOUT)
     assert sorted(body for _, body, _ in heard) == ["a", "a", "b", "d", "d"]
 
 
 def test_an_idle_connection_is_woken(dsn: str, db: psycopg.Connection) -> None:
     heard: list[Any] = []
-    options = {"polling_interval": 2 * PATIENCE}
+    options = {"polling_interval": 2 * TIMEOUT}
     with kombu.Connection(url(dsn), transport_options=options) as conn:
         consumer = conn.Consumer(kombu.Queue("idle.work"), callbacks=[lambda *o: heard.append(o)])
         with consumer, ThreadPoolExecutor(1) as pool:
-            drained = pool.submit(conn.drain_events, timeout=PATIENCE)
+            drained = pool.submit(conn.drain_events, timeout=TIMEOUT)
             client = conn.default_channel.connection.pgq_client
             channel = eventually(lambda: db.execute("select channel from pgq.queue").fetchone())[0]
             eventually(lambda: client.listener.hears(channel))

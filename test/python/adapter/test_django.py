@@ -26,11 +26,11 @@ SETTINGS, TASKS, ENQUEUE, RESULTS = re.findall(
 [SHOWN] = re.findall(r"^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 WORK = ["-m", "django", "pgqworker"]
 # A test that waits for longer has failed, however slow the machine is.
-PATIENCE = 300
+TIMEOUT = 300
 
 
 def appears(path: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not path.exists():
         assert time.monotonic() < deadline, f"{path.name} does not appear"
         time.sleep(0.02)
@@ -67,7 +67,7 @@ class Project:
 
     def run(self, *arguments: str) -> str:
         process = self.start(*arguments)
-        output, errors = process.communicate(timeout=PATIENCE)
+        output, errors = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, errors
         return output
 
@@ -121,7 +121,7 @@ def test_a_task_runs_though_its_worker_is_killed(project: Project, tmp_path: Pat
     worker = project.start(*WORK)
     appears(path)
     worker.send_signal(signal.SIGTERM)
-    worker.communicate(timeout=PATIENCE)
+    worker.communicate(timeout=TIMEOUT)
     assert worker.returncode == 0
     assert begun.read_text() == "xx"
 

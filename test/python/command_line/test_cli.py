@@ -699,6 +699,7 @@ def test_a_list_without_rows_says_so(pgq_run: Command) -> None:
     for command in ("queues", "relays", "limits", "schedules", "leases", "subscriptions"):
         result = pgq_run(command)
         assert (result.code, result.out, result.err) == (0, "", f"no {command}\n"), command
+    assert pgq_run("stats").err == "no queues\n"
 
 
 def test_an_option_is_not_abbreviated(pgq_run: Command, orders: pgq.PooledClient) -> None:

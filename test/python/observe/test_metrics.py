@@ -34,7 +34,7 @@ from pgq.prometheus import PgqCollector
 from pgq.telemetry import instrument
 
 # However slow this machine is.
-PATIENCE = timedelta(minutes=1)
+TIMEOUT = timedelta(minutes=1)
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -145,7 +145,7 @@ def test_each_scrape_queries_the_database(dsn: str, orders: pgq.PooledClient) ->
 
 
 def test_types_and_meanings_are_exported(dsn: str, orders: pgq.PooledClient) -> None:
-    reader = MetricsReader(dsn, timeout=PATIENCE)
+    reader = MetricsReader(dsn, timeout=TIMEOUT)
     registry = CollectorRegistry()
     registry.register(PgqCollector(reader))
     families = {
@@ -178,7 +178,7 @@ def test_a_slow_database_counts_as_down_and_blocks_no_scrape(
         assert {name for name, _ in samples} == {"pgq_up", "pgq_scrape_seconds"}
         with pytest.raises(psycopg.errors.QueryCanceled):
             reader.read()
-    reader._timeout = PATIENCE
+    reader._timeout = TIMEOUT
     assert sample(parsed(generate_latest(registry).decode()), "pgq_up") == 1
     reader.close()
 
@@ -252,7 +252,7 @@ def test_the_holder_of_the_oldest_snapshot_is_reported(
             "create or replace function pgq.now() returns timestamptz language sql volatile"
             " parallel safe return clock_timestamp() + interval '2 min'"
         )
-        reader = MetricsReader(dsn, timeout=PATIENCE)
+        reader = MetricsReader(dsn, timeout=TIMEOUT)
         (found,) = [
             metric for metric in reader.read() if metric.name == "pgq_snapshot_holder_seconds"
         ]
@@ -278,7 +278,7 @@ def test_prepared_transactions_hold_snapshots_too() -> None:
             conn.execute("create table t ()")
             conn.execute("prepare transaction 'forgotten'")
             conn.execute("select pg_current_xact_id()")
-        reader = MetricsReader(server.dsn(), timeout=PATIENCE)
+        reader = MetricsReader(server.dsn(), timeout=TIMEOUT)
         told = {
             metric.name: metric.value
             for metric in reader.read()
@@ -312,7 +312,7 @@ def observed(source: InMemoryMetricReader) -> dict[str, list[tuple[dict[str, obj
 def test_opentelemetry_observes_the_same(dsn: str, orders: pgq.PooledClient) -> None:
     source = InMemoryMetricReader()
     provider = MeterProvider([source])
-    reader = MetricsReader(dsn, timeout=PATIENCE)
+    reader = MetricsReader(dsn, timeout=TIMEOUT)
     instrument(reader, provider)
     first = observed(source)
     orders.publish("orders", 4)
@@ -332,7 +332,7 @@ def test_opentelemetry_observes_the_same(dsn: str, orders: pgq.PooledClient) -> 
 def test_opentelemetry_reports_that_the_database_is_down(restarting: embedded.Server) -> None:
     source = InMemoryMetricReader()
     provider = MeterProvider([source])
-    reader = MetricsReader(restarting.dsn(), timeout=PATIENCE)
+    reader = MetricsReader(restarting.dsn(), timeout=TIMEOUT)
     instrument(reader, provider)
     restarting.stop("fast")
     down = observed(source)
@@ -395,7 +395,7 @@ def test_a_reader_wants_some_time() -> None:
 
 
 def test_readers_share_a_connection_in_turns(dsn: str, orders: pgq.PooledClient) -> None:
-    reader = MetricsReader(dsn, timeout=PATIENCE)
+    reader = MetricsReader(dsn, timeout=TIMEOUT)
     counts: list[int] = []
     threads = [threading.Thread(target=lambda: counts.append(len(reader.read()))) for _ in range(5)]
     for thread in threads:

@@ -26,7 +26,7 @@ from harness.webhook import Hook, until
 
 MESSAGES = int(os.environ.get("PGQ_RELAY_MESSAGES", "900"))
 KILLS = int(os.environ.get("PGQ_RELAY_KILLS", "3"))
-PATIENCE = 60 + MESSAGES / 50
+TIMEOUT = 60 + MESSAGES / 50
 BATCH = 40
 GROUPS = 30
 
@@ -168,7 +168,7 @@ def test_after_outages_and_kills_every_destination_has_every_message(
                     assert state()["hooks"] != "open"
                     cache.start()
                     storage.refusing = None
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT
             lag = ("ready", "scheduled", "leased", "waiting")
             while any(dict(row)[name] for row in client.queue_stats() for name in lag):
                 assert time.monotonic() < deadline, client.queue_stats()

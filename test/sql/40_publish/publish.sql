@@ -184,8 +184,8 @@ select isnt(pgq.publish('orders', '"again"'), null,
 select is(t.take('orders', n => 10), 'again',
     'the remaining queue of the topic receives the message');
 insert into pgq.route select r.* from pgq.route r where r.topic = 'orders';
-select pgq.publish('orders', '"learnt twice"');
-select is(t.take('orders', n => 10), 'learnt twice',
+select pgq.publish('orders', '"cached twice"');
+select is(t.take('orders', n => 10), 'cached twice',
     'a message is delivered once if the routing cache holds its topic twice');
 insert into pgq.message (topic, payload) select 'orders', '1' where false;
 select is(t.take('orders', n => 10), null, 'an INSERT of no rows publishes nothing');

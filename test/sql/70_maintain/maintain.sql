@@ -111,7 +111,7 @@ from generate_series(1, 20001) i;
 call pgq.maintain();
 select cmp_ok((select count(*) from pgq.route), '<', 10100::bigint,
     'the size of the routing cache is limited');
-select isnt(pgq.publish('work', '"learnt again"'), null,
+select isnt(pgq.publish('work', '"cached again"'), null,
     'publishing works after maintain() has reduced the routing cache');
 
 -- rows from before a queue had lanes

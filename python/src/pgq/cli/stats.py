@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pgq._sync.client import Client
 from pgq.cli import _terminal
 from pgq.cli._command import NO, Commands, Failure, Options, client
-from pgq.cli._output import Output
+from pgq.cli._output import Output, say
 from pgq.cli._table import Table
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ def _show(rows: list[dict[str, Any]], out: Output) -> None:
         out.rows(rows)
     elif rows:
         _terminal.show(_table(rows, {}))
+    else:
+        say("no queues")
 
 
 def _table(rows: list[dict[str, Any]], before: dict[str, dict[str, Any]]) -> Table:

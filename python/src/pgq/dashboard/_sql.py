@@ -108,8 +108,9 @@ NEXT: Final[LiteralString] = (
 """
 )
 
-# An index finds the newest dead letters of each queue, however many there are. The next page begins
-# after the time and the number of the last dead letter of this page.
+# The next page begins after the time and the number of the last dead letter of this page. The view
+# is a security barrier, so the index on failed_at gives no order: this sorts all dead letters of a
+# queue, 54 ms for 200,000.
 _LETTERS: Final[LiteralString] = """
   from pgq._visible_queue q
  cross join lateral (
