@@ -27,7 +27,7 @@ declare
 begin
     for v_source in
         select pg_get_functiondef(p.oid) from pg_proc p
-        where p.pronamespace = 'pgq'::regnamespace and p.prolang <> 'c'::regproc::oid
+        where p.pronamespace = 'pgq'::regnamespace
           and p.prosrc like '%exists (select from pgq.waiter)%'
           and p.proname !~ 'claim|take'
     loop
