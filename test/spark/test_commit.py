@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pgq.spark
 from harness.spark import Fill, stats
-from pgq.spark._table import Table
+from pgq.spark._table import Table, json_arrays
 from pgq.spark.options import OptionError
 
 SECONDS = 120
@@ -190,6 +192,30 @@ def test_a_table_is_written_once_by_any_batch_that_has_a_writer(
     long = spark.sql("select 3 as id, 'too long' as name")
     with pytest.raises(Exception, match="value too long"):
         long.write.format("pgq").mode("append").options(table="typed", writer="w", epoch=2).save()
+
+
+def test_rows_are_staged_as_the_json_that_python_writes() -> None:
+    """Escapes, control characters, nulls, nested values, a batch that is a part of another."""
+    rows: list[dict[str, Any]] = [
+        {"text": 'a"b\\c/é😀', "n": 1, "list": ['x"', None], "raw": b"\x00\xff"},
+        {"text": None, "n": None, "list": None, "raw": None},
+        {"text": "", "n": -1, "list": [], "raw": b""},
+        {"text": "\x01\t\n\x7f", "n": 0, "list": ["\n"], "raw": b"\n"},
+    ]
+    batch = pa.RecordBatch.from_pylist(rows)
+    for first, last in ((0, 4), (0, 3), (1, 2), (2, 4), (4, 4)):
+        part = batch.slice(first, last - first)
+        found = [json.loads(text[1:]) for text in json_arrays(part.columns, len(part)).to_pylist()]
+        assert found == [
+            [
+                row["text"],
+                None if row["n"] is None else str(row["n"]),
+                row["list"],
+                None if row["raw"] is None else f"\\x{row['raw'].hex()}",
+            ]
+            for row in rows[first:last]
+        ]
+    assert json_arrays([], 2).to_pylist() == ["\x01[]", "\x01[]"]
 
 
 @pytest.mark.parametrize(
