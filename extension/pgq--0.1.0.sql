@@ -12842,7 +12842,7 @@ comment on function pgq._read_range(bigint, int, timestamptz, bigint, bigint, in
 
 -- In order of the ids. A range without any message is an error.
 create or replace function pgq._read_ids(
-    lease_id bigint, attempt int, until timestamptz, ids int8multirange
+    lease_id bigint, attempt int, until timestamptz, ids int8multirange, slot int default null
 ) returns setof pgq.claimed
 language sql stable
 begin atomic
@@ -12851,9 +12851,9 @@ begin atomic
            m.correlation_id, m.group_key, m.published_at, m.expires_at, m.lease_until
     from unnest(_read_ids.ids) r
     left join lateral pgq._read_range(
-        _read_ids.lease_id, _read_ids.attempt, until, lower(r), upper(r), null) m on true;
+        _read_ids.lease_id, _read_ids.attempt, until, lower(r), upper(r), slot) m on true;
 end;
-comment on function pgq._read_ids(bigint, int, timestamptz, int8multirange) is
+comment on function pgq._read_ids(bigint, int, timestamptz, int8multirange, int) is
     'The messages of a set of ids, as a lease delivers them.';
 
 -- The messages of a lease. Those of a lease of one row come in delivery order, because such a row
@@ -13220,10 +13220,10 @@ begin
         from pgq.lease l where l.lease_id = v_taken.lease_id and l.size = v_taken.size;
     end if;
     v_span := upper(v_lease.ids) - lower(v_lease.ids);
+    v_slot := case when lower(v_lease.ids) >= v_low.first_id
+                        and v_low.era = pg_sequence_last_value('pgq.era_number')
+              then (v_low.era % 3)::int end;
     if v_span <= pgq._limit('range_factor')::bigint * v_lease.size then
-        v_slot := case when lower(v_lease.ids) >= v_low.first_id
-                            and v_low.era = pg_sequence_last_value('pgq.era_number')
-                  then (v_low.era % 3)::int end;
         return query
             select m.* from pgq._read_range(
                 v_lease.lease_id, v_lease.attempt, v_until, lower(v_lease.ids),
@@ -13231,7 +13231,7 @@ begin
             where v_span = v_lease.size or v_lease.ids @> m.id;
     elsif v_lease.size > 0 then
         return query select * from pgq._read_ids(
-            v_lease.lease_id, v_lease.attempt, v_until, v_lease.ids);
+            v_lease.lease_id, v_lease.attempt, v_until, v_lease.ids, v_slot);
     else
         return query
             select * from pgq._read_lease(v_taken.lease_id) m
@@ -13284,8 +13284,11 @@ begin
     if not tended then
         v_upkeep := low.upkeep;
         low := pgq._upkeep_tick(queue, low, pgq.now());
-        -- Claims that do not call _find_head store here that this tick has had its upkeep.
+        -- Claims that do not call _find_head store here that this tick has had its upkeep, and the
+        -- era.
         if (queue.limited or filter is not null) and low.upkeep is distinct from v_upkeep then
+            select e.number, e.first_id into low.era, low.first_id
+            from pgq.era e where e.number = pg_sequence_last_value('pgq.era_number');
             perform pgq._low_set(queue.queue_id, queue.secret, low::text);
         end if;
     end if;

@@ -21,7 +21,7 @@ comment on function pgq._read_range(bigint, int, timestamptz, bigint, bigint, in
 
 -- In order of the ids. A range without any message is an error.
 create or replace function pgq._read_ids(
-    lease_id bigint, attempt int, until timestamptz, ids int8multirange
+    lease_id bigint, attempt int, until timestamptz, ids int8multirange, slot int default null
 ) returns setof pgq.claimed
 language sql stable
 begin atomic
@@ -30,9 +30,9 @@ begin atomic
            m.correlation_id, m.group_key, m.published_at, m.expires_at, m.lease_until
     from unnest(_read_ids.ids) r
     left join lateral pgq._read_range(
-        _read_ids.lease_id, _read_ids.attempt, until, lower(r), upper(r), null) m on true;
+        _read_ids.lease_id, _read_ids.attempt, until, lower(r), upper(r), slot) m on true;
 end;
-comment on function pgq._read_ids(bigint, int, timestamptz, int8multirange) is
+comment on function pgq._read_ids(bigint, int, timestamptz, int8multirange, int) is
     'The messages of a set of ids, as a lease delivers them.';
 
 -- The messages of a lease. Those of a lease of one row come in delivery order, because such a row

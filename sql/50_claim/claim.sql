@@ -93,10 +93,10 @@ begin
         from pgq.lease l where l.lease_id = v_taken.lease_id and l.size = v_taken.size;
     end if;
     v_span := upper(v_lease.ids) - lower(v_lease.ids);
+    v_slot := case when lower(v_lease.ids) >= v_low.first_id
+                        and v_low.era = pg_sequence_last_value('pgq.era_number')
+              then (v_low.era % 3)::int end;
     if v_span <= pgq._limit('range_factor')::bigint * v_lease.size then
-        v_slot := case when lower(v_lease.ids) >= v_low.first_id
-                            and v_low.era = pg_sequence_last_value('pgq.era_number')
-                  then (v_low.era % 3)::int end;
         return query
             select m.* from pgq._read_range(
                 v_lease.lease_id, v_lease.attempt, v_until, lower(v_lease.ids),
@@ -104,7 +104,7 @@ begin
             where v_span = v_lease.size or v_lease.ids @> m.id;
     elsif v_lease.size > 0 then
         return query select * from pgq._read_ids(
-            v_lease.lease_id, v_lease.attempt, v_until, v_lease.ids);
+            v_lease.lease_id, v_lease.attempt, v_until, v_lease.ids, v_slot);
     else
         return query
             select * from pgq._read_lease(v_taken.lease_id) m

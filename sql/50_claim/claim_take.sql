@@ -27,8 +27,11 @@ begin
     if not tended then
         v_upkeep := low.upkeep;
         low := pgq._upkeep_tick(queue, low, pgq.now());
-        -- Claims that do not call _find_head store here that this tick has had its upkeep.
+        -- Claims that do not call _find_head store here that this tick has had its upkeep, and the
+        -- era.
         if (queue.limited or filter is not null) and low.upkeep is distinct from v_upkeep then
+            select e.number, e.first_id into low.era, low.first_id
+            from pgq.era e where e.number = pg_sequence_last_value('pgq.era_number');
             perform pgq._low_set(queue.queue_id, queue.secret, low::text);
         end if;
     end if;

@@ -74,4 +74,38 @@ select is(t.done('log'), '12', 'a message that was published in the third era is
 select is((select first_id from pgq.era where number = 2),
     (select max(id) - 1 from pgq.message where topic = 'log'),
     'the first message of the third era has the first id of that era');
+
+-- claims by filter, whose messages have large gaps: every tenth message matches
+create function t.publish_tenths(n int) returns void language sql as $$
+    insert into pgq.message (topic, headers, payload)
+    select 'tenths', jsonb_build_object('type', case when i % 10 = 0 then 'tenth' end),
+           to_jsonb(i)
+    from generate_series(1, n) i
+$$;
+create function t.searches() returns bigint language sql as $$
+    select sum(pg_stat_get_xact_numscans(i.indexrelid))::bigint
+    from pg_catalog.pg_index i
+    where i.indisprimary
+      and i.indrelid::regclass::text in ('pgq.message_0', 'pgq.message_1', 'pgq.message_2')
+$$;
+select pgq.create_queue('tenths');
+select t.publish_tenths(500);
+select is(t.take('tenths', '{"type": "tenth"}', lease => '9 h'), '10',
+    'a claim by filter stores the era');
+begin;
+select t.searches() as before \gset
+select is(t.take('tenths', '{"type": "tenth"}', 10, '9 h'), '20 30 40 50 60 70 80 90 100 110',
+    'the next claim takes ten messages');
+select cmp_ok(t.searches() - :before, '<=', 16::bigint,
+    'the claim searches each of them in one slot of the log');
+commit;
+select t.advance('61 min');
+call pgq.maintain();
+call pgq.maintain();
+select t.publish_tenths(20);
+select is(t.take('tenths', '{"type": "tenth"}', 38),
+    (select string_agg(i::text, ' ') from generate_series(120, 490, 10) i),
+    'a claim by filter reads messages of an earlier era');
+select is(t.take('tenths', '{"type": "tenth"}', 38), '500 10 20',
+    'a claim by filter reads messages of both eras');
 select * from finish();
