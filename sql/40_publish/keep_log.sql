@@ -9,7 +9,7 @@ declare
     v_stack text;
 begin
     get diagnostics v_stack = pg_context;
-    if v_stack ~ 'pgq[.]_(copy_forward|copy_late|truncate_slot|publish_direct)[(]'
+    if v_stack ~ 'pgq[.](publish|_publish_direct|_copy_forward|_copy_late|_truncate_slot)[(]'
        -- Logical replication repeats what happened elsewhere.
        or exists (select from pg_stat_activity a
                   where a.pid = pg_backend_pid() and a.backend_type like 'logical replication%')
