@@ -32,9 +32,10 @@ begin
     elsif not v_labeled and strpos(v_hashed, '.') = 0 then
         v_hashes := array(
             select pgq._lane_hash(coalesce(u.header -> v_hashed, '[]'))
-            from unnest(_deliver_direct.ids, _deliver_direct.headers) u (id, header));
-        v_flat := (select count(distinct h) > cardinality(_deliver_direct.ids) / 2
-                   from unnest(v_hashes) h);
+            from (select unnest(_deliver_direct.ids) as id,
+                         unnest(_deliver_direct.headers) as header) u);
+        v_flat := (select count(distinct u.h) > cardinality(_deliver_direct.ids) / 2
+                   from (select unnest(v_hashes) as h) u);
         if not v_flat then
             perform pgq._add_laned(queue, v_label, _deliver_direct.priority, false, 0, null, null,
                                    false, _deliver_direct.ids, v_hashes);
@@ -53,7 +54,7 @@ begin
                         pgq._lane(queue.queue_id, queue.lane_keys, queue.lanes_full, v_label)),
                pgq._rank(_deliver_direct.priority, false, u.id), 0, 1, pg_current_xact_id(), false,
                u.hash, int8multirange(int8range(u.id, u.id + 1))
-        from unnest(_deliver_direct.ids, v_hashes) u (id, hash);
+        from (select unnest(_deliver_direct.ids) as id, unnest(v_hashes) as hash) u;
         return;
     end if;
     for v_set in

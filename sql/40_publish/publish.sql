@@ -38,7 +38,7 @@ begin
     then
         v_xid := pg_current_xact_id();  -- before the route is read: see pgq._publish
         -- The latest route of the topic may be stale. The insertion of the ready rows finds out: to
-        -- read the version here as well would cost a tenth of a publish.
+        -- read the version here as well would cost 8 % of a publish.
         select case when r.binding_ids = '{}' and r.fields is null then r.version end,
                r.queue_ids, r.laned
         into v_version, v_queue_ids, v_laned

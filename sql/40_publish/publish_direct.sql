@@ -2,6 +2,9 @@
 -- log and ready rows itself; false, and nothing written, if the route changes meanwhile. The
 -- trigger and its transition table cost a third of a batch of ten. The log row goes straight into
 -- the slot of the current era, which has no INSERT trigger.
+--
+-- unnest() is in the select list, here and in pgq._deliver_direct: in FROM, a function's rows are
+-- first stored as a whole, which takes a tenth of the instructions of a batch of 1000.
 create or replace function pgq._publish_direct(
     route pgq.route, ids bigint[], payloads jsonb[], headers jsonb[], priority int, sender text,
     recipient text, reply_to text, correlation_id text, publisher text, xid xid8
@@ -23,8 +26,8 @@ begin
                    u.payload, _publish_direct.sender, _publish_direct.recipient,
                    _publish_direct.reply_to, _publish_direct.correlation_id, now(),
                    _publish_direct.publisher
-            from unnest(_publish_direct.ids, payloads, _publish_direct.headers)
-                u (id, payload, header);
+            from (select unnest(_publish_direct.ids) as id, unnest(payloads) as payload,
+                         unnest(_publish_direct.headers) as header) u;
         when 1 then
             insert into pgq.message_1 (
                 id, era, topic, priority, headers, payload, sender, recipient, reply_to,
@@ -33,8 +36,8 @@ begin
                    u.payload, _publish_direct.sender, _publish_direct.recipient,
                    _publish_direct.reply_to, _publish_direct.correlation_id, now(),
                    _publish_direct.publisher
-            from unnest(_publish_direct.ids, payloads, _publish_direct.headers)
-                u (id, payload, header);
+            from (select unnest(_publish_direct.ids) as id, unnest(payloads) as payload,
+                         unnest(_publish_direct.headers) as header) u;
         else
             insert into pgq.message_2 (
                 id, era, topic, priority, headers, payload, sender, recipient, reply_to,
@@ -43,8 +46,8 @@ begin
                    u.payload, _publish_direct.sender, _publish_direct.recipient,
                    _publish_direct.reply_to, _publish_direct.correlation_id, now(),
                    _publish_direct.publisher
-            from unnest(_publish_direct.ids, payloads, _publish_direct.headers)
-                u (id, payload, header);
+            from (select unnest(_publish_direct.ids) as id, unnest(payloads) as payload,
+                         unnest(_publish_direct.headers) as header) u;
     end case;
     -- The slot is locked now: if its era is still the current one, an archiver waits for it.
     if pg_sequence_last_value('pgq.era_number') <> v_era then

@@ -43,7 +43,8 @@ begin
         v_plain := pgq._is_plain(headers[1]);
     elsif v_plain then
         v_plain := not exists (
-            select from unnest(_publish.headers) h where not pgq._is_plain(h));
+            select from (select unnest(_publish.headers) as header) h
+            where not pgq._is_plain(h.header));
     end if;
     if v_plain then
         v_route := pgq._route_of(topic, v_publisher is null);
