@@ -46,6 +46,13 @@ comment on column pgq.flow.full_at is
     'When the bucket is full again; 1970: a row that claims lock.';
 revoke all on table pgq.flow from public;
 
+-- One place for all queues: where claims of several queues alternate, sessions fall back on rounds
+-- of their own. Unlogged: after a crash a round begins anywhere.
+create unlogged sequence pgq.turn minvalue 0;
+comment on sequence pgq.turn is
+    'The lane of a limited queue that had the last turn: queue_id * 2^32 + lane_id.';
+revoke all on sequence pgq.turn from public;
+
 -- The first row of a lane.
 create type pgq._head as (
     lane_id int,

@@ -1,7 +1,9 @@
 -- Takes up to n messages from the lanes whose turn it is: from a few of them, about as many from
--- each, no more than the limits of a lane leave. The next claim of the session begins behind the
--- last of these lanes, so that each lane has its turn however much the others hold. A session keeps
--- its place in a setting; a forged value only changes which lane comes first.
+-- each, no more than the limits of a lane leave. The next claim begins behind the last of these
+-- lanes, so that each lane has its turn however much the others hold. If claims lock lanes, all
+-- sessions go round them together (_turn); otherwise each session goes round by itself, because
+-- nothing keeps two claims that begin at the same moment from the same lanes. A session keeps its
+-- place in a setting; a forged value only changes which lane comes first.
 create or replace function pgq._take_turns(
     queue pgq.queue, claim pgq._claim, document jsonb, limits pgq.queue_limit, low pgq._low
 ) returns pgq._taken
@@ -10,7 +12,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_setting text := 'pgq.turn_' || queue.queue_id;
-    v_turn int := substring(current_setting(v_setting, true) from '^[0-9]{1,9}$')::int;
+    v_common int;
+    v_turn int;
+    v_locked boolean := document is null
+        and num_nonnulls(limits.lane_max_leased, limits.lane_step) > 0;
     v_filter pgq.filter;
     v_test pgq.filter;  -- the same; null: the lanes decide, no message has to be tested
     v_lanes pgq._lanes;
@@ -41,12 +46,21 @@ begin
             v_low := pgq._cursor_get(v_filter.filter_id, queue.queue_id);
         end if;
     end if;
+    if v_locked then
+        v_common := pgq._turn(queue.queue_id);
+    end if;
+    v_turn := coalesce(
+        v_common, substring(current_setting(v_setting, true) from '^[0-9]{1,9}$')::int);
     if v_turn is null then  -- the first claim of a session begins anywhere
         v_turn := (random() * (
             select max(l.lane_id) from pgq.lane l where l.queue_id = queue.queue_id))::int;
     end if;
     v_all := pgq._lane_heads(
         queue, claim, limits, v_lanes.kept, low.lease, v_turn, v_test, v_low);
+    -- Not if another claim has moved on meanwhile: a slow claim must not set the round back.
+    if v_locked and v_all <> '{}' and pgq._turn(queue.queue_id) is not distinct from v_common then
+        perform pgq._turn_set(queue.queue_id, (v_all[cardinality(v_all)]).lane_id);
+    end if;
     v_heads := pgq._lane_quotas(queue.queue_id, claim, limits, low.lease, v_all);
     if v_heads <> '{}' then
         for i in 1 .. cardinality(v_heads) loop

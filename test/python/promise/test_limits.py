@@ -83,7 +83,7 @@ def test_limits_hold_and_tenants_have_their_share(
 def test_a_hundred_tenants_have_their_fair_share(
     client: pgq.PooledClient, dsn: str, db: psycopg.Connection
 ) -> None:
-    """Consumers claim in a random order, as often as it takes to go round the lanes once."""
+    """Consumers claim in a random order, and go round the lanes together."""
     tenants = 100
     client.create_queue(
         "jobs", lane_keys=["tenant"], max_leased=200, lane_max_leased=8, fair=True, lease="1h"
@@ -112,7 +112,8 @@ def test_a_hundred_tenants_have_their_fair_share(
     shares = flow.shares(db)
     fair = 4 * len(order) / tenants
     assert len(shares) == tenants
-    assert all(0.9 * fair <= share <= 1.1 * fair for share in shares.values()), shares
+    # A turn is 2 messages. Lanes at their limit are left out, so a lane may miss a turn.
+    assert all(fair - 2 <= share <= fair + 2 for share in shares.values()), shares
 
 
 @pytest.mark.unpooled("a pooler has fewer sessions than there are consumers")

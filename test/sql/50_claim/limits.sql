@@ -197,6 +197,31 @@ select is((select sum(size) from pgq.lease l join pgq.queue q using (queue_id)
            where q.name = 'lanes'), 12::bigint,
     'the limit of the queue holds beside the limits of its lanes');
 
+-- the common round over lanes that claims lock
+select pgq.create_queue(q, lane_keys => '{tenant}', lane_max_leased => 99, lease => '1 h')
+from unnest('{round,other}'::text[]) q;
+select t.fill('round', t, 20) from unnest('{a,b,c,d,e}'::text[]) t;
+select t.fill('other', t, 20) from unnest('{a,b,c,d,e}'::text[]) t;
+create temporary table turn (i int generated always as identity, kind text, tenant text);
+create function t.turn(queue text, kind text, filter jsonb default null) returns void
+language sql as $$
+    insert into turn (kind, tenant)
+    select turn.kind, headers ->> 'tenant' from pgq.claim(turn.queue, turn.filter) $$;
+select t.turn('round', 'alone') from generate_series(1, 10);
+select t.turn('round', 'filter', '{"tenant": "a"}'), t.turn('round', 'between')
+from generate_series(1, 10);
+select t.turn('round', 'first'), t.turn('other', 'second') from generate_series(1, 10);
+select is((select string_agg(format('%s %s', tenant, n), ', ' order by tenant)
+           from (select tenant, count(*) as n from turn where kind = k group by 1) x),
+    'a 2, b 2, c 2, d 2, e 2', d)
+from (values
+    ('alone', 'claims go round the lanes'),
+    ('between', 'claims with a filter do not move the round'),
+    ('first', 'lanes have equal turns while another queue is claimed from'),
+    ('second', 'and so have those of the other queue')) v (k, d);
+select is((select count(distinct pgq._turn(q.queue_id)) from pgq.queue q), 1::bigint,
+    'the place of the round belongs to one queue at a time');
+
 -- rates of lanes
 select pgq.create_queue('lane_rate', lane_keys => '{tenant}', lane_rate => '2/s', lane_burst => 2,
     lease => '1 h');
