@@ -99,7 +99,7 @@ select t.advance('11 s');
 select is(t.take('parts'), '1', 'messages that timed out together are redelivered one by one');
 create function t.dead(queue text) returns text language sql as $$
     select string_agg(payload #>> '{}', ' ') from pgq.dead_letter d
-    where d.queue_id = (select q.queue_id from pgq.queue q where q.name = queue) $$;
+    where d.queue = dead.queue $$;
 select is(t.dead('parts'), null, 'messages that timed out together do not become dead letters');
 select t.advance('11 s');
 select is(t.take('parts'), '2', 'the second suspect is delivered');
