@@ -87,7 +87,7 @@ def test_messages_are_listed_by_state_found_and_changed(
         db.execute(
             "select pgq.publish('orders', jsonb_build_object('n', %s::int, 'city', 'Oslo'),"
             " jsonb_build_object('type', %s::text), correlation_id => %s, group_key => %s,"
-            " delay => %s)",
+            " delay => %s, sender => %s, recipient => %s)",
             [
                 number,
                 "paid" if number % 2 else "refund",
@@ -100,6 +100,8 @@ def test_messages_are_listed_by_state_found_and_changed(
     (dead,) = db.execute("select lease_id from pgq.claim('orders')").fetchone() or (0,)
     db.execute("select pgq.bury(%s, error => 'no')", [dead])
     page = open_page(serve(writes=True), f"#token={TOKEN}")
+                f"shop-{number}",
+                f"desk-{number}" if number > 5 else None,
     items = page.locator(".messages li")
     for state, ids in [
         ("ready", ["3", "5"]),
@@ -123,6 +125,8 @@ def test_messages_are_listed_by_state_found_and_changed(
         ("Text", "oslo", ["6", "7"]),
         ("Text", '"N": 7', ["7"]),
         ("Group", "g", []),
+        ("Recipient", "desk-6", ["6"]),
+        ("Sender", "shop-7", ["7"]),
     ]:
         page.get_by_label("Find by").select_option(by)
         page.get_by_label("Find", exact=True).fill(find)

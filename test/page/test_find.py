@@ -16,6 +16,8 @@ from pgq.dashboard.find import Wanted, cause, wanted
         ("id", "4711 4712", {"msg.id": {"$in": [4711, 4712]}}),
         ("correlation", " c-1 ", {"msg.correlation_id": "c-1"}),
         ("group", "g", {"msg.group_key": "g"}),
+        ("recipient", " eu-1 ", {"msg.recipient": "eu-1"}),
+        ("sender", "shop", {"msg.sender": "shop"}),
         ("header", "type=paid", {"headers.type": "paid"}),
         ("header", "type", {"headers.type": {"$exists": True}}),
         ("header", "n=5", {"$or": [{"headers.n": "5"}, {"headers.n": 5}]}),

@@ -23,7 +23,7 @@ class Wanted:
 
 
 def wanted(by: str | None, find: str | None) -> Wanted:
-    """Return a search by text, id, correlation, group, header, payload or filter."""
+    """Return a search, by text if not said otherwise."""
     find = (find or "").strip()
     if not find:
         return Wanted()
@@ -37,6 +37,10 @@ def wanted(by: str | None, find: str | None) -> Wanted:
             return Wanted((F.msg.correlation_id == find).document)
         case "group":
             return Wanted((F.msg.group_key == find).document)
+        case "recipient":
+            return Wanted((F.msg.recipient == find).document)
+        case "sender":
+            return Wanted((F.msg.sender == find).document)
         case "header":
             name, equals, value = find.partition("=")
             return Wanted(_test(F.headers[name.strip()], equals, value).document)
@@ -49,7 +53,9 @@ def wanted(by: str | None, find: str | None) -> Wanted:
         case "filter":
             return Wanted(_document(find))
         case _:
-            return refuse("find by text, id, correlation, group, header, payload or filter")
+            return refuse(
+                "find by text, id, correlation, group, recipient, sender, header, payload or filter"
+            )
 
 
 def _test(field: Field, equals: str, value: str) -> Condition:

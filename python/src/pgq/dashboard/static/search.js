@@ -1,4 +1,4 @@
-// The search field: by text, id, correlation id, group, header, payload or filter.
+// The search field: by text, by a field of the message, or by a filter.
 
 import { h } from "./dom.js";
 
@@ -7,6 +7,8 @@ const WAYS = [
     ["id", "Id", "4711, 4712"],
     ["correlation", "Correlation id", "the whole id"],
     ["group", "Group", "the key of an ordering group"],
+    ["recipient", "Recipient", "the recipient of the message"],
+    ["sender", "Sender", "the sender of the message"],
     ["header", "Header", "type=paid"],
     ["payload", "Payload", "customer.city=Oslo"],
     ["filter", "Filter", '{"type": "paid"}'],
