@@ -782,7 +782,7 @@ create table pgq.letter (
     constraint letter_reason_known check (
         reason in ('processing_error', 'timeout', 'max_attempts', 'expired', 'rejected'))
 );
-create index letter_failed_idx on pgq.letter (queue_id, failed_at);
+create index letter_failed_idx on pgq.letter (queue_id, failed_at, dead_letter_id);
 comment on table pgq.letter is
     'Full copies of failed messages, with the reason. They remain when the log is truncated. Read '
     'them in the view pgq.dead_letter.';
@@ -8546,7 +8546,8 @@ begin
                 'pgq.lease_parts, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_bind, pgq.stream_claim, pgq.stream_batch, '
                 'pgq.stream_finish, pgq.stream_end, pgq.stream_read, '
-                'pgq.relay_report, pgq.log_range, pgq.read_log, pgq.log_parts, pgq.log_lock'),
+                'pgq.relay_report, pgq.log_range, pgq.read_log, pgq.log_parts, pgq.log_lock, '
+                'pgq.dead_letter_ids'),
             (v_consume, 'select on pgq.queue_stats, pgq.queue_traffic, '
                 'pgq.message_state, pgq.dead_letter, '
                 'pgq.leased_message, pgq.subscription, pgq.filter_stats, pgq.relays, pgq.streams, '
@@ -17249,6 +17250,34 @@ comment on function pgq._withdraw_scheduled(pgq._selection, bigint) is
     'Takes messages out of the scheduled rows of a queue.';
 $pgq_script$;
     execute $pgq_script$
+-- sql/60_dead_letter/cause_filter.sql
+
+-- The filter of a cause: on why messages died, not on the messages.
+create or replace function pgq._cause_filter(cause jsonb) returns pgq.filter
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_filter pgq.filter := pgq._find_filter(coalesce(cause, '{}'), null);
+    v_unknown text;
+begin
+    select coalesce(l.leaf #>> '{path,0}', l.leaf ->> 'in') into v_unknown
+    from jsonb_path_query(pgq._filter_parse(cause), '$.** ? (exists (@."in"))') l (leaf)
+    where l.leaf ->> 'in' <> 'headers' or l.leaf #>> '{path,0}' not in (
+        'reason', 'error', 'attempts', 'failed_at', 'holder', 'replay_count')
+    limit 1;
+    if found then
+        raise exception 'a dead letter has no "%"', v_unknown
+            using errcode = 'QU004',
+                  hint = 'A cause has reason, error, attempts, failed_at, holder and replay_count; '
+                      'headers and payload belong into the filter.';
+    end if;
+    return v_filter;
+end
+$$;
+comment on function pgq._cause_filter(jsonb) is 'The filter of a cause of dead letters.';
+$pgq_script$;
+    execute $pgq_script$
 -- sql/60_dead_letter/cause_of.sql
 
 -- Why a message died, as headers that the filter of a cause is tested on. Times are text in UTC, so
@@ -17260,6 +17289,75 @@ return jsonb_strip_nulls(jsonb_build_object(
     'failed_at', to_char(letter.failed_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
     'holder', letter.holder, 'replay_count', letter.replay_count));
 comment on function pgq._cause_of(pgq.letter) is 'Why a message died, as headers for a filter.';
+$pgq_script$;
+    execute $pgq_script$
+-- sql/60_dead_letter/dead_letter_ids.sql
+
+-- Dead letters of a queue in the order of their end. Reads them by letter_failed_idx until n match.
+-- The view pgq.dead_letter cannot: the planner sorts all rows of a security barrier view.
+create or replace function pgq.dead_letter_ids(
+    queue text,
+    filter jsonb default null,
+    cause jsonb default null,
+    n int default 100,
+    newest boolean default false,
+    search text default null,
+    before timestamptz default null,
+    before_id bigint default null,
+    caller pgq.caller default current_user
+) returns setof bigint
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set jit = off
+as $$
+declare
+    v_queue pgq.queue := pgq._queue_for(caller, 'consume', dead_letter_ids.queue);
+    v_filter pgq.filter := pgq._find_filter(coalesce(filter, '{}'), null);
+    v_cause pgq.filter := pgq._cause_filter(cause);
+    v_now timestamptz := pgq.now();
+begin
+    if n < 1 then
+        raise exception 'n must be positive, not %', n
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Leave it out for 100, or pass null for all.';
+    end if;
+    return query
+        select d.dead_letter_id
+        from (
+            -- One of the two reads nothing.
+            (select l.*, pgq._cause_of(l) as died from pgq.letter l
+             where not newest and l.queue_id = v_queue.queue_id
+             order by l.failed_at, l.dead_letter_id)
+            union all
+            (select l.*, pgq._cause_of(l) as died from pgq.letter l
+             where newest and l.queue_id = v_queue.queue_id
+               and (l.failed_at, l.dead_letter_id)
+                   < (coalesce(before, 'infinity'), coalesce(before_id, 9223372036854775807))
+             order by l.failed_at desc, l.dead_letter_id desc)
+        ) d
+        where pgq._test_filter(
+                  v_filter.path, v_filter.scope, d.headers, d.payload, d.topic, d.priority,
+                  d.sender, d.recipient, d.reply_to, d.correlation_id, d.group_key, d.attempts,
+                  d.published_at, d.expires_at, d.message_id, v_now)
+          and (cause is null or pgq._test_filter(
+                  v_cause.path, v_cause.scope, d.died, null, null, null, null, null, null,
+                  null, null, null, null, null, null, v_now))
+          and (search is null or position(lower(search) in lower(
+                  concat_ws(' ', d.error, d.headers::text, d.payload::text))) > 0)
+        limit n;
+end
+$$;
+comment on function pgq.dead_letter_ids(
+    text, jsonb, jsonb, int, boolean, text, timestamptz, bigint, pgq.caller) is
+    'The dead_letter_id of at most n dead letters of a queue, the oldest first, that match the '
+    'filter and the cause (see pgq.replay) and have the text search in error, headers or payload. '
+    'With newest, the newest first, and with before and before_id (failed_at and dead_letter_id '
+    'of the last one) those that ended before it. Reads only as many as it needs, where '
+    'ORDER BY and LIMIT on the view pgq.dead_letter read all.';
 $pgq_script$;
     execute $pgq_script$
 -- sql/60_dead_letter/dead_letters.sql
@@ -17276,7 +17374,6 @@ as $$
 declare
     v_filter pgq.filter;
     v_cause pgq.filter;
-    v_unknown text;
     v_now timestamptz := pgq.now();
     v_found bigint[];
 begin
@@ -17285,18 +17382,7 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'Leave it out for all of them.';
     end if;
     v_filter := pgq._find_filter(coalesce(filter, '{}'), null);
-    v_cause := pgq._find_filter(coalesce(cause, '{}'), null);
-    select coalesce(l.leaf #>> '{path,0}', l.leaf ->> 'in') into v_unknown
-    from jsonb_path_query(pgq._filter_parse(cause), '$.** ? (exists (@."in"))') l (leaf)
-    where l.leaf ->> 'in' <> 'headers' or l.leaf #>> '{path,0}' not in (
-        'reason', 'error', 'attempts', 'failed_at', 'holder', 'replay_count')
-    limit 1;
-    if found then
-        raise exception 'a dead letter has no "%"', v_unknown
-            using errcode = 'QU004',
-                  hint = 'A cause has reason, error, attempts, failed_at, holder and replay_count; '
-                      'headers and payload belong into the filter.';
-    end if;
+    v_cause := pgq._cause_filter(cause);
     v_found := array(
         select d.dead_letter_id from pgq.letter d
         where d.queue_id = _dead_letters.queue_id

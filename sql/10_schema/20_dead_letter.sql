@@ -30,7 +30,7 @@ create table pgq.letter (
     constraint letter_reason_known check (
         reason in ('processing_error', 'timeout', 'max_attempts', 'expired', 'rejected'))
 );
-create index letter_failed_idx on pgq.letter (queue_id, failed_at);
+create index letter_failed_idx on pgq.letter (queue_id, failed_at, dead_letter_id);
 comment on table pgq.letter is
     'Full copies of failed messages, with the reason. They remain when the log is truncated. Read '
     'them in the view pgq.dead_letter.';

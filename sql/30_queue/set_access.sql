@@ -61,7 +61,8 @@ begin
                 'pgq.lease_parts, pgq.backlog, pgq.peek_slice, '
                 'pgq.stream_begin, pgq.stream_bind, pgq.stream_claim, pgq.stream_batch, '
                 'pgq.stream_finish, pgq.stream_end, pgq.stream_read, '
-                'pgq.relay_report, pgq.log_range, pgq.read_log, pgq.log_parts, pgq.log_lock'),
+                'pgq.relay_report, pgq.log_range, pgq.read_log, pgq.log_parts, pgq.log_lock, '
+                'pgq.dead_letter_ids'),
             (v_consume, 'select on pgq.queue_stats, pgq.queue_traffic, '
                 'pgq.message_state, pgq.dead_letter, '
                 'pgq.leased_message, pgq.subscription, pgq.filter_stats, pgq.relays, pgq.streams, '

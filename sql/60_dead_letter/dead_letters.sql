@@ -10,7 +10,6 @@ as $$
 declare
     v_filter pgq.filter;
     v_cause pgq.filter;
-    v_unknown text;
     v_now timestamptz := pgq.now();
     v_found bigint[];
 begin
@@ -19,18 +18,7 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'Leave it out for all of them.';
     end if;
     v_filter := pgq._find_filter(coalesce(filter, '{}'), null);
-    v_cause := pgq._find_filter(coalesce(cause, '{}'), null);
-    select coalesce(l.leaf #>> '{path,0}', l.leaf ->> 'in') into v_unknown
-    from jsonb_path_query(pgq._filter_parse(cause), '$.** ? (exists (@."in"))') l (leaf)
-    where l.leaf ->> 'in' <> 'headers' or l.leaf #>> '{path,0}' not in (
-        'reason', 'error', 'attempts', 'failed_at', 'holder', 'replay_count')
-    limit 1;
-    if found then
-        raise exception 'a dead letter has no "%"', v_unknown
-            using errcode = 'QU004',
-                  hint = 'A cause has reason, error, attempts, failed_at, holder and replay_count; '
-                      'headers and payload belong into the filter.';
-    end if;
+    v_cause := pgq._cause_filter(cause);
     v_found := array(
         select d.dead_letter_id from pgq.letter d
         where d.queue_id = _dead_letters.queue_id

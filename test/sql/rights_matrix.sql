@@ -131,6 +131,7 @@ insert into matrix values
         '42501', 'ok', 'ok', '42501'),
     ('peek', $$select pgq.peek('own')$$, '42501', 'ok', 'ok', '42501'),
     ('messages', $$select pgq.messages('own', 'scheduled')$$, '42501', 'ok', 'ok', '42501'),
+    ('dead_letter_ids', $$select pgq.dead_letter_ids('own')$$, '42501', 'ok', 'ok', '42501'),
     ('wait_begin', $$select pgq.wait_begin('own', 'w')$$, '42501', 'ok', 'ok', '42501'),
     ('wait_end', $$select pgq.wait_end('own', 'w')$$, '42501', 'ok', 'ok', '42501'),
     ('channel', $$select pgq.channel('own')$$, '42501', 'ok', 'ok', '42501'),

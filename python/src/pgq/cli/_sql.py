@@ -23,23 +23,36 @@ _LETTERS: Final[LiteralString] = """
 """
 _WANTED: Final[LiteralString] = """
  where (%(queue)s::text is null or q.name = %(queue)s)
-   and (%(id)s::bigint is null or d.message_id = %(id)s)
    and (%(filter)s::jsonb is null or pgq.matches(
            %(filter)s, d.headers, d.payload, d.topic, d.priority, d.sender, d.recipient,
            d.reply_to, d.correlation_id, d.group_key, d.attempts, d.published_at, d.expires_at,
            d.message_id))
 """
-DEAD_LETTERS: Final[LiteralString] = (
-    """
+_SHOWN: Final[LiteralString] = """
 select d.dead_letter_id, q.name as queue, d.message_id, d.reason, d.error, d.details, d.attempts,
        d.failures, d.holder, d.client, d.failed_at, d.replay_count, d.replayed_at, d.topic,
        d.priority, d.headers, d.payload, d.sender, d.recipient, d.reply_to, d.correlation_id,
        d.group_key, d.dedup_key, nullif(d.deliver_at, 'infinity') as deliver_at,
        d.expires_at, d.published_at
 """
+DEAD_LETTER: Final[LiteralString] = (
+    _SHOWN
     + _LETTERS
-    + _WANTED
     + """
+ where (%(queue)s::text is null or q.name = %(queue)s) and d.message_id = %(id)s
+ order by d.failed_at, d.dead_letter_id
+"""
+)
+# Ids come from pgq.dead_letter_ids, because the planner sorts all rows of the view.
+DEAD_LETTERS: Final[LiteralString] = (
+    _SHOWN
+    + _LETTERS
+    + """
+ where d.dead_letter_id = any (array(
+       select i.id
+         from pgq._visible_queue v
+        cross join lateral pgq.dead_letter_ids(v.name, %(filter)s::jsonb, n => %(n)s) i (id)
+        where %(queue)s::text is null or v.name = %(queue)s))
  order by d.failed_at, d.dead_letter_id
  limit %(n)s
 """

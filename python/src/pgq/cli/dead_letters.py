@@ -143,7 +143,7 @@ def list_(options: Options, out: Output) -> None:
 
 def show(options: Options, out: Output) -> int:
     """Show the dead letter with this id, in each queue that has it."""
-    rows = _dead_letters(options, _sql.DEAD_LETTERS, queue=options.queue, id=options.id)
+    rows = _dead_letters(options, _sql.DEAD_LETTER, queue=options.queue, id=options.id)
     if not rows:
         check_queue(options, options.queue)
         raise Failure(f"message {options.id} is no dead letter", "See: pgq dlq list", code=NO)
