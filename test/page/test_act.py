@@ -53,8 +53,14 @@ def test_a_queue_is_resumed_paused_moved_and_purged(
     # 15 of 25 wait: the others are leased, and stay.
     page.get_by_role("button", name="Move messages").click()
     page.get_by_label("To the queue").select_option("invoices")
+    page.get_by_label("At most").fill("3")
     page.get_by_role("button", name="Continue").click()
     question = page.get_by_role("dialog")
+    expect(question).to_contain_text("Move 3 messages to invoices?")
+    question.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Move messages").click()
+    page.get_by_label("To the queue").select_option("invoices")
+    page.get_by_role("button", name="Continue").click()
     expect(question).to_contain_text("Move 15 messages to invoices?")
     expect(question).to_contain_text("all that wait: ready, scheduled and in groups")
     expect(question).to_contain_text("move leaves 10 leased messages as they are")
@@ -94,14 +100,14 @@ def test_messages_are_listed_by_state_found_and_changed(
                 f"c-{number}",
                 "g" if number in (3, 4) else None,
                 "1 h" if number > 5 else "0",
+                f"shop-{number}",
+                f"desk-{number}" if number > 5 else None,
             ],
         )
     (lease,) = db.execute("select lease_id from pgq.claim('orders')").fetchone() or (0,)
     (dead,) = db.execute("select lease_id from pgq.claim('orders')").fetchone() or (0,)
     db.execute("select pgq.bury(%s, error => 'no')", [dead])
     page = open_page(serve(writes=True), f"#token={TOKEN}")
-                f"shop-{number}",
-                f"desk-{number}" if number > 5 else None,
     items = page.locator(".messages li")
     for state, ids in [
         ("ready", ["3", "5"]),
@@ -119,14 +125,14 @@ def test_messages_are_listed_by_state_found_and_changed(
     for by, find, ids in [
         ("Id", "6, 99", ["6"]),
         ("Correlation id", "c-7", ["7"]),
+        ("Recipient", "desk-6", ["6"]),
+        ("Sender", "shop-7", ["7"]),
         ("Header", "type=paid", ["7"]),
         ("Payload", "n=6", ["6"]),
         ("Filter", '{"payload.n": {"$gt": 6}}', ["7"]),
         ("Text", "oslo", ["6", "7"]),
         ("Text", '"N": 7', ["7"]),
         ("Group", "g", []),
-        ("Recipient", "desk-6", ["6"]),
-        ("Sender", "shop-7", ["7"]),
     ]:
         page.get_by_label("Find by").select_option(by)
         page.get_by_label("Find", exact=True).fill(find)
@@ -153,6 +159,17 @@ def test_messages_are_listed_by_state_found_and_changed(
     expect(title).to_have_text("Deliver 1 message now?")
     page.get_by_role("dialog").get_by_role("button", name="Reschedule").click()
     expect(items.locator("a.mono")).to_have_text(["6"])
+    # A time is one of the browser's time zone.
+    page.get_by_label("Select message 6").check()
+    page.get_by_role("button", name="Reschedule").click()
+    page.get_by_label("Or at").fill("2100-01-31T06:00")
+    page.keyboard.press("Enter")
+    expect(title).to_have_text(re.compile("Deliver 1 message at .*6:00"))
+    page.get_by_role("dialog").get_by_role("button", name="Reschedule").click()
+    expect(items.get_by_text(re.compile(r"due in \d{5}"))).to_be_visible()  # days
+    local = page.evaluate("new Date('2100-01-31T06:00').toISOString()")
+    due = "select lease_until = %s from pgq.messages('orders', 'scheduled')"
+    assert db.execute(due, [local]).fetchall() == [(True,)]
     go(page, "#/messages?queue=orders&state=ready&by=header&find=type%3Dpaid")
     expect(items.locator("a.mono")).to_have_text(["7", "3", "5"])
     expect(page.locator(".chosen")).to_have_text("all that wait and match")
@@ -177,6 +194,7 @@ def test_dead_letters_are_replayed_and_discarded_by_cause(
     db: Conn, serve: Serve, open_page: Open
 ) -> None:
     db.execute("select pgq.create_queue('mails', max_attempts => 1)")
+    db.execute("select pgq.create_queue('letters')")
     errors = [f"mailbox does not exist: user{n}_100%" for n in range(9)]
     errors += ["Traceback:\n  line 1\nKeyError: 'x'", "connection reset"]
     for error in errors:
@@ -196,9 +214,32 @@ def test_dead_letters_are_replayed_and_discarded_by_cause(
     # A traceback is shown as it was printed.
     page.locator(".letter .open").first.click()
     expect(page.get_by_label("traceback")).to_have_text('File "x.py"\n  line 3')
+
+    # With options: to another queue, some per second, with another payload.
+    replay_with = page.get_by_role("button", name="Replay with options")
+    dialog = page.get_by_role("dialog")
+    page.get_by_label(re.compile("^Select message")).first.check()
+    replay_with.click()
+    dialog.get_by_label("Change payloads").fill("{a: 1}")
+    dialog.get_by_role("button", name="Continue").click()
+    expect(dialog).to_contain_text('patch must be JSON: {"currency": "EUR"}')
+    dialog.get_by_role("button", name="Close").click()
+    replay_with.click()
+    dialog.get_by_label("To the queue").select_option("letters")
+    dialog.get_by_label("Per second").fill("5")
+    dialog.get_by_label("Change payloads").fill('{"a": 1}')
+    page.keyboard.press("Enter")
+    expect(dialog.locator("h2")).to_have_text("Replay 1 dead letter to letters?")
+    expect(dialog).to_contain_text("They go to letters, 5 per second, and their attempts")
+    expect(dialog).to_contain_text('whose payload is changed by {"a": 1}.')
+    dialog.get_by_role("button", name="Replay", exact=True).click()
+    expect(page.locator(".toast").last).to_have_text("mails: 1 dead letter replayed")
+    changed = db.execute("select payload from pgq.messages('letters')").fetchall()
+    assert changed == [({"a": 1},)]
+
     button = page.get_by_role("button", name="Replay all")
-    act(page, button, "Replay 9 dead letters?", "Replay", "mails: 9 dead letters replayed")
-    assert stats(db, "mails") == {"ready": 9, "scheduled": 0, "leased": 0, "dead": 2}
+    act(page, button, "Replay 8 dead letters?", "Replay", "mails: 8 dead letters replayed")
+    assert stats(db, "mails") == {"ready": 8, "scheduled": 0, "leased": 0, "dead": 2}
     go(page, "#/letters?queue=mails")
     causes.filter(has_text="KeyError").get_by_role("link").click()
     expect(page.locator(".letter")).to_have_count(1)

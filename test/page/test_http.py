@@ -181,6 +181,77 @@ def test_all_dead_letters_move_only_on_explicit_request(serve: Serve, db: Conn) 
         assert (answer.json["count"], dead(db)) == (3, left)
 
 
+def test_dead_letters_are_replayed_with_the_options_of_pgq_replay(serve: Serve, db: Conn) -> None:
+    die(db, "orders", 3)
+    db.execute("select pgq.create_queue('slow')")
+    page = serve(writes=True)
+    body: dict[str, Any] = {"queue": "orders", "all": True, "to": "slow"}
+    body |= {"per_second": "2", "patch": '{"a": 1.00000000000000000001}'}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"per_second": "0"}, "per_second must be a whole number from 1 to 2147483647, not '0'"),
+        ({"per_second": "many"}, "per_second must be a whole number"),
+        ({"per_second": 2**31}, "per_second must be a whole number"),
+        ({"per_second": True}, "per_second must be a whole number"),
+        ({"per_second": "9" * 5000}, "per_second must be a whole number"),
+        ({"patch": "{a: 1}"}, 'patch must be JSON: {"currency": "EUR"}'),
+        ({"patch": "NaN"}, "patch must be JSON"),
+        ({"to": "fast"}, 'queue "fast" does not exist'),
+    ]
+    for wrong, sentence in cases:
+        for dry_run in (True, False):
+            answer = ask(
+                page, "POST", "/api/act/replay", body | wrong | {"dry_run": dry_run}, BEARER
+            )
+            assert 400 <= answer.status < 500, wrong
+            assert answer.json["error"]["message"].startswith(sentence)
+    assert dead(db) == 3
+    counted = ask(page, "POST", "/api/act/replay", body | {"dry_run": True}, BEARER)
+    assert (counted.json["count"], dead(db)) == (3, 3)
+    assert ask(page, "POST", "/api/act/replay", body, BEARER).json["count"] == 3
+    assert dead(db) == 0
+    found = db.execute(
+        "select s, m.payload::text from unnest('{ready,scheduled}'::text[]) s,"
+        " pgq.messages('slow', s) m order by 1, m.id"
+    ).fetchall()
+    # Two at once, one a second later; a number of the patch keeps its digits.
+    states, payloads = zip(*found, strict=True)
+    assert states == ("ready", "ready", "scheduled")
+    assert set(payloads) == {body["patch"]}
+
+
+def test_messages_are_rescheduled_to_a_time_and_some_of_them_moved(serve: Serve, db: Conn) -> None:
+    for name in ("orders", "slow"):
+        db.execute("select pgq.create_queue(%s)", [name])
+    db.execute("select pgq.publish_batch('orders', '{1,2,3}')")
+    page = serve(writes=True)
+    at = {"queue": "orders", "all": True, "at": "2100-01-31T06:00+01:00"}
+    move = {"queue": "orders", "all": True, "to": "slow", "n": "2"}
+    for verb, body, sentence in [
+        ("reschedule", at | {"at": "tomorrow"}, "at must be a time with a time zone"),
+        ("reschedule", at | {"at": "2100-01-31T06:00"}, "at must be a time with a time zone"),
+        ("reschedule", at | {"delay": "1 h"}, "the new time must be either at or delay"),
+        ("move", move | {"n": "-1"}, "n must be a whole number from 1 to 2147483647, not '-1'"),
+    ]:
+        for dry_run in (True, False):
+            answer = ask(page, "POST", f"/api/act/{verb}", body | {"dry_run": dry_run}, BEARER)
+            assert 400 <= answer.status < 500, body
+            assert answer.json["error"]["message"].startswith(sentence)
+    ready = "select queue, ready from pgq.queue_stats order by 1"
+    assert db.execute(ready).fetchall() == [("orders", 3), ("slow", 0)]
+    for dry_run, left in (
+        (True, [("orders", 3), ("slow", 0)]),
+        (False, [("orders", 1), ("slow", 2)]),
+    ):
+        answer = ask(page, "POST", "/api/act/move", move | {"dry_run": dry_run}, BEARER)
+        assert answer.json["count"] == 2
+        assert db.execute(ready).fetchall() == left
+    assert ask(page, "POST", "/api/act/reschedule", at, BEARER).json["count"] == 1
+    due = db.execute(
+        "select lease_until = '2100-01-31 05:00+00' from pgq.messages('orders', 'scheduled')"
+    ).fetchall()
+    assert due == [(True,)]
+
+
 def test_a_private_page_shows_nothing_without_the_token(serve: Serve, db: Conn) -> None:
     die(db, "orders")
     page = serve(private=True)

@@ -467,8 +467,8 @@ def test_everything_can_be_done_with_the_keyboard(
     expect(page.locator(".letter .open").first).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator(".letter pre.error")).to_be_visible()
-    # Back over the box, "Discard selected", to "Replay selected".
-    for _ in range(3):
+    # Back over the box, "Replay with options", "Discard selected", to "Replay selected".
+    for _ in range(4):
         page.keyboard.press("Shift+Tab")
     expect(page.get_by_role("button", name="Replay selected")).to_be_focused()
     page.keyboard.press("Enter")

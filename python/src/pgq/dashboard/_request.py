@@ -15,6 +15,7 @@ from pgq.dashboard.failures import Refused
 __all__ = [
     "body_of",
     "clean",
+    "count",
     "given",
     "maybe",
     "number",
@@ -27,6 +28,7 @@ __all__ = [
 _MOST_BYTES = 128 * 1024
 _MOST_IDS = 1000
 _BIGINT = range(1, 2**63)
+_INT = range(1, 2**31)
 # How many seconds a browser may take to send the body of a request.
 _BODY_TIMEOUT = 15
 
@@ -95,6 +97,17 @@ def number(value: Any, what: str = "a message") -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) in _BIGINT):
         refuse(f"{what} is named by a positive number")
     return int(text)
+
+
+def count(body: Mapping[str, Any], name: str) -> int | None:
+    """Return an optional positive number, or None."""
+    value = body.get(name)
+    if value is None or value == "":
+        return None
+    digits = "" if isinstance(value, bool) else str(value).strip()
+    if not (digits.isascii() and digits.isdigit() and int(digits[:11]) in _INT):
+        refuse(f"{name} must be a whole number from 1 to {_INT[-1]}, not {value!r}")
+    return int(digits)
 
 
 def numbers(body: Mapping[str, Any], name: str) -> list[int] | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, LiteralString
 
-from pgq.dashboard._request import clean, number, numbers, refuse, text
+from pgq.dashboard._request import clean, count, number, numbers, refuse, text
 from pgq.filters import Condition, F
 
 __all__ = ["VERBS", "Verb"]
@@ -26,6 +27,8 @@ class Verb:
 
     statement: LiteralString
     needs: tuple[str, ...] = ("queue",)
+    #: Parameters that may be missing or empty: they are null then.
+    takes: tuple[str, ...] = ()
     selects: bool = False
     #: Whether the statement has a parameter for ids; otherwise ids become a filter.
     by_ids: bool = False
@@ -37,7 +40,7 @@ class Verb:
             values |= self._selection(body)
             values["dry_run"] = body.get("dry_run") is True
             values["n"] = ACT_AT_MOST
-        return values
+        return values | {name: _optional(body, name) for name in self.takes}
 
     def _selection(self, body: Mapping[str, Any]) -> dict[str, Any]:
         ids, wanted, cause = numbers(body, "ids"), _object(body, "filter"), _object(body, "cause")
@@ -56,12 +59,37 @@ class Verb:
 def _needed(body: Mapping[str, Any], name: str) -> Any:
     if name == "lease":
         return number(body.get(name), "a lease")
-    if name == "delay":
-        given = body.get(name)
-        return "0" if given is None else clean(str(given), name)
     if name in ("cron", "every"):
         return text(body, name).strip() or None
     return text(body, name)
+
+
+def _optional(body: Mapping[str, Any], name: str) -> Any:
+    if name in ("n", "per_second"):
+        return count(body, name)
+    given = body.get(name)
+    if given is None or not (value := clean(str(given), name).strip()):
+        return None
+    try:
+        if name == "at":
+            # Without a time zone, server and user may mean different times.
+            if datetime.fromisoformat(value).tzinfo is None:
+                raise ValueError
+        elif name == "patch":
+            json.loads(value, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        refuse(_WRONG[name])
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+_WRONG: Final[Mapping[str, str]] = {
+    "at": "at must be a time with a time zone: 2030-01-31T06:00+01:00",
+    "patch": 'patch must be JSON: {"currency": "EUR"}',
+}
 
 
 def _object(body: Mapping[str, Any], name: str) -> dict[str, Any] | None:
@@ -84,20 +112,22 @@ VERBS: Final[Mapping[str, Verb]] = {
         "select pgq.purge(%(queue)s, %(filter)s::jsonb, %(dry_run)s) as done", selects=True
     ),
     "move": Verb(
-        "select pgq.move(%(queue)s, %(to)s, %(filter)s::jsonb, dry_run => %(dry_run)s) as done",
+        "select pgq.move(%(queue)s, %(to)s, %(filter)s::jsonb, %(n)s, %(dry_run)s) as done",
         ("queue", "to"),
+        ("n",),
         selects=True,
     ),
     "reschedule": Verb(
         "select pgq.reschedule(%(queue)s, %(ids)s, %(filter)s::jsonb,"
-        " delay => %(delay)s::interval, dry_run => %(dry_run)s) as done",
-        ("queue", "delay"),
+        " %(at)s::timestamptz, %(delay)s::interval, %(dry_run)s) as done",
+        takes=("at", "delay"),
         selects=True,
         by_ids=True,
     ),
     "replay": Verb(
-        "select pgq.replay(%(queue)s, %(filter)s::jsonb, %(n)s, %(dry_run)s, %(cause)s::jsonb)"
-        " as done",
+        "select pgq.replay(%(queue)s, %(filter)s::jsonb, %(n)s, %(dry_run)s, %(cause)s::jsonb,"
+        " %(to)s, %(per_second)s, %(patch)s::jsonb) as done",
+        takes=("to", "per_second", "patch"),
         selects=True,
     ),
     "discard": Verb(

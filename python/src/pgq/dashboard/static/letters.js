@@ -6,7 +6,7 @@ import { foreign, h, put, seen } from "./dom.js";
 import { count, moment, plural, span } from "./format.js";
 import { state } from "./live.js";
 import { address, search } from "./search.js";
-import { canAct, perform } from "./verbs.js";
+import { askReplay, canAct, perform } from "./verbs.js";
 import { chip, empty, exactly, facts, heading, queueLink, short, when, whole } from "./parts.js";
 
 const REASONS = {
@@ -155,6 +155,12 @@ export function view({ query }) {
     const discardChosen = button("Discard selected", "danger", () =>
         move("discard", [...chosen.values()]),
     );
+    const replayWith = button("Replay with options", "", async () => {
+        const letters = [...chosen.values()];
+        const options = await askReplay(queue);
+        if (!options) return;
+        await (letters.length ? move("replay", letters, options) : moveAll("replay", options));
+    });
     const replayAll = button("Replay all", "", () => moveAll("replay"));
     const discardAll = button("Discard all", "", () => moveAll("discard"));
     const here = (changes) => address("#/letters", query, changes);
@@ -180,6 +186,7 @@ export function view({ query }) {
         replayChosen,
         discardChosen,
         h("span", { class: "push" }),
+        replayWith,
         replayAll,
         discardAll,
     );
@@ -200,20 +207,22 @@ export function view({ query }) {
         all.indeterminate = chosen.size > 0 && chosen.size < rows.length;
         // A text search is not a filter: actions apply to selected rows only.
         replayAll.hidden = discardAll.hidden = !queue || Boolean(text);
+        replayWith.disabled = !chosen.size && replayAll.hidden;
         for (const box of list.querySelectorAll("input[type=checkbox]")) box.hidden = !writes;
     }
 
-    async function move(what, letters) {
+    async function move(what, letters, options = {}) {
         const names = [...new Set(letters.map((row) => row.queue))];
         const bodies = names.map((name) => ({
+            ...options,
             queue: name,
             ids: letters.filter((row) => row.queue === name).map((row) => row.id),
         }));
         if (await perform(what, bodies)) await load();
     }
 
-    async function moveAll(what) {
-        const body = { queue, filter: found.filter, cause: found.cause };
+    async function moveAll(what, options = {}) {
+        const body = { ...options, queue, filter: found.filter, cause: found.cause };
         const everything = !found.filter && !found.cause;
         if (everything) body.all = true;
         const word = everything && what === "discard" ? queue : null;

@@ -7,7 +7,7 @@ import { count, moment, plural, span } from "./format.js";
 import { now, state } from "./live.js";
 import { chip, empty, heading, messageLink, short, when } from "./parts.js";
 import { address, search } from "./search.js";
-import { askDelay, askQueue, canAct, perform, verbButton } from "./verbs.js";
+import { askMove, askReplay, askTime, canAct, perform, verbButton } from "./verbs.js";
 
 const STATES = [
     ["ready", "Ready"],
@@ -59,13 +59,11 @@ export function view({ query }) {
     const ofChosen = () => ({ queue, ids: [...chosen] });
     const ofAll = () => (filter ? { queue, filter } : { queue, all: true });
     const after = () => load();
-    const withDelay = async (body) => {
-        const delay = await askDelay();
-        return delay === null ? null : { ...body, delay };
-    };
-    const withQueue = async (body) => {
-        const to = await askQueue(queue);
-        return to === null ? null : { ...body, to };
+    /** What is selected, and the answers of a dialog; null if the user cancels. */
+    const selectedWith = async (question) => {
+        const body = selected();
+        const answers = await question;
+        return answers && { ...body, ...answers };
     };
     const all = h("input", { type: "checkbox", "aria-label": "Select all shown" });
     const number = h("span", { class: "chosen" });
@@ -93,12 +91,13 @@ export function view({ query }) {
         if (await perform(verb, selected(), options)) load();
     };
     const waiting = [
-        verbButton("Reschedule", "reschedule", () => withDelay(selected()), { after }),
-        verbButton("Move", "move", () => withQueue(selected()), { after }),
+        verbButton("Reschedule", "reschedule", () => selectedWith(askTime()), { after }),
+        verbButton("Move", "move", () => selectedWith(askMove(queue)), { after }),
         h("button", { type: "button", class: "verb danger", onclick: purge }, "Cancel messages"),
     ];
     const dead = [
         verbButton("Replay", "replay", selected, { after, kind: "primary" }),
+        verbButton("Replay with options", "replay", () => selectedWith(askReplay(queue)), { after }),
         verbButton("Discard", "discard", selected, { after, kind: "danger" }),
     ];
     tools.append(

@@ -7,7 +7,7 @@ import { problem } from "./dialog.js";
 import { count, rate, span } from "./format.js";
 import { now } from "./live.js";
 import { chip, empty, facts, heading, messageLink, short, when } from "./parts.js";
-import { canAct, askQueue, verbButton } from "./verbs.js";
+import { askMove, canAct, verbButton } from "./verbs.js";
 
 function policy(row) {
     if (!row) return h("p", { class: "faint" }, "Only the owner of pgq can see the policy.");
@@ -97,8 +97,8 @@ export function view({ name }) {
     const pause = verbButton("Pause", "pause", { queue: name });
     const resume = verbButton("Resume", "resume", { queue: name }, { kind: "primary" });
     const move = verbButton("Move messages", "move", async () => {
-        const to = await askQueue(name);
-        return to === null ? null : { queue: name, to, all: true };
+        const answers = await askMove(name);
+        return answers && { queue: name, all: true, ...answers };
     });
     const state = h("span", { class: "signs" });
     const findings = h("ul", { class: "findings", "aria-label": "What needs attention" });

@@ -3,13 +3,14 @@
 import { Failure } from "./api.js";
 import { act, ask, confirm, problem, toast } from "./dialog.js";
 import { foreign, h, seen } from "./dom.js";
-import { plural } from "./format.js";
+import { moment, plural } from "./format.js";
 import { state } from "./live.js";
 
 const messages = (n) => plural(n, "message");
 const letters = (n) => plural(n, "dead letter");
 
-// title(n, body), text, the button, the final message. Actions with `counted` have a dry run.
+// title(n, body), text or text(body, queues), the button, the final message. Actions with `counted`
+// have a dry run.
 const VERBS = {
     pause: {
         title: () => "Pause the queue?",
@@ -54,18 +55,31 @@ const VERBS = {
     },
     reschedule: {
         counted: messages,
-        title: (n, body) =>
-            body.delay === "0"
+        title: (n, body) => {
+            if (body.at) return `Deliver ${messages(n)} at ${moment(Date.parse(body.at) / 1000)}?`;
+            return body.delay === "0"
                 ? `Deliver ${messages(n)} now?`
-                : `Deliver ${messages(n)} after ${seen(body.delay)}?`,
+                : `Deliver ${messages(n)} after ${seen(body.delay)}?`;
+        },
         text: "A message of an ordering group still waits for its turn.",
         action: "Reschedule",
         done: (n) => `${messages(n)} rescheduled`,
     },
     replay: {
         counted: letters,
-        title: (n) => `Replay ${letters(n)}?`,
-        text: "They return to their queue, and their attempts count from zero. At most 10,000 at a time.",
+        title: (n, body) => `Replay ${letters(n)}${body.to ? ` to ${seen(body.to)}` : ""}?`,
+        text: (body, queues) => [
+            body.to ? "They go to " : "They return to their queue",
+            body.to && foreign(body.to),
+            body.per_second &&
+                `, ${body.per_second} per second${queues > 1 ? " of each queue" : ""}`,
+            ", and their attempts count from zero. At most 10,000 at a time.",
+            body.patch && [
+                " Each becomes a new message, whose payload is changed by ",
+                foreign(body.patch, { class: "mono" }),
+                ".",
+            ],
+        ],
         action: "Replay",
         done: (n) => `${letters(n)} replayed`,
     },
@@ -139,7 +153,7 @@ export async function perform(verb, given, { word = null } = {}) {
             "span",
             {},
             queues.length ? [foreign(queues.join(", ")), ": "] : null,
-            text,
+            typeof text === "function" ? text(bodies[0], bodies.length) : text,
             WAITING.has(verb) && bodies.some((body) => !body.ids)
                 ? " This concerns all that wait: ready, scheduled and in groups."
                 : null,
@@ -180,35 +194,67 @@ export function verbButton(text, verb, body, { kind = "", after = () => {}, ...o
     );
 }
 
-/** Ask for another queue; null if the user cancels. */
-export async function askQueue(queue) {
-    const select = h(
+const text = (properties) =>
+    h("input", { type: "text", autocomplete: "off", spellcheck: "false", ...properties });
+
+/** A choice of another queue; with `none`, it may be left out. */
+const chooseQueue = (queue, { none = null, ...properties } = {}) =>
+    h(
         "select",
-        { autofocus: true },
+        properties,
+        none && h("option", { value: "" }, none),
         state.news.queues
             .filter((row) => row.queue !== queue && row.mode !== "archive")
             .map((row) => h("option", { value: row.queue }, seen(row.queue))),
     );
-    const content = h("label", {}, "To the queue", select);
+
+/** Ask where to move messages, and how many; null if the user cancels. */
+export async function askMove(queue) {
+    const select = chooseQueue(queue, { autofocus: true });
+    const most = text({ inputmode: "numeric" });
+    const content = h(
+        "div",
+        {},
+        h("label", {}, "To the queue", select),
+        h("label", {}, "At most (empty: all)", most),
+    );
     const yes = await ask("Move messages", content, { action: "Continue" });
-    return yes && select.value ? select.value : null;
+    return yes && select.value ? { to: select.value, n: most.value.trim() } : null;
 }
 
-/** Ask for a delay; null if the user cancels. */
-export async function askDelay() {
-    const field = h("input", {
-        type: "text",
-        list: "delays",
-        value: "0",
-        autofocus: true,
-        autocomplete: "off",
-    });
+/** Ask for a delay or a time; null if the user cancels. */
+export async function askTime() {
+    const delay = text({ list: "delays", value: "0", autofocus: true });
+    const at = h("input", { type: "datetime-local" });
     const list = h(
         "datalist",
         { id: "delays" },
         ["0", "10 minutes", "1 hour", "1 day"].map((value) => h("option", { value })),
     );
-    const content = h("label", {}, "Deliver after (0: now)", field, list);
-    const yes = await ask("Reschedule messages", content, { action: "Continue" });
-    return yes ? field.value.trim() || "0" : null;
+    const content = h(
+        "div",
+        {},
+        h("label", {}, "Deliver after (0: now)", delay, list),
+        h("label", {}, "Or at (your local time)", at),
+    );
+    if (!(await ask("Reschedule messages", content, { action: "Continue" }))) return null;
+    // The server does not know the time zone of the browser.
+    if (at.value) return { at: new Date(at.value).toISOString() };
+    return { delay: delay.value.trim() || "0" };
+}
+
+/** Ask how to replay dead letters; null if the user cancels. */
+export async function askReplay(queue) {
+    const to = chooseQueue(queue, { none: "their own", autofocus: true });
+    const rate = text({ inputmode: "numeric" });
+    const patch = text({ class: "mono", placeholder: '{"currency": "EUR"}' });
+    const content = h(
+        "div",
+        {},
+        h("label", {}, "To the queue", to),
+        h("label", {}, "Per second (empty: at once)", rate),
+        h("label", {}, "Change payloads: a JSON merge patch (empty: unchanged)", patch),
+    );
+    if (!(await ask("Replay dead letters", content, { action: "Continue" }))) return null;
+    return { to: to.value, per_second: rate.value.trim(), patch: patch.value.trim() };
 }
