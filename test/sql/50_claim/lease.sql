@@ -95,8 +95,9 @@ select is(pgq.nack(:lease, error => 'no paper', details => '{"tray": 2}'), 1,
 select is(t.held('work', 'dead'), 'n', 'a nack of the last attempt makes a dead letter');
 select is((select to_jsonb(d) - '{dead_letter_id,message_id,queue_id,failed_at,published_at,
                failures,holder,client}'::text[] from pgq.dead_letter d),
-    '{"queue": "work", "reason": "processing_error", "error": "no paper", "details": {"tray": 2},
-      "attempts": 3, "replay_count": 0, "replayed_at": null, "topic": "work", "priority": 0, "headers": {},
+    '{"queue": "work", "reason": "processing_error", "error": "no paper",
+      "details": {"tray": 2}, "attempts": 3, "replay_count": 0, "replayed_at": null,
+      "topic": "work", "priority": 0, "headers": {},
       "payload": "n", "sender": null, "recipient": null, "reply_to": null, "correlation_id": null,
       "group_key": null, "dedup_key": null, "deliver_at": null, "expires_at": null}',
     'the dead letter contains the whole message and the failure');
