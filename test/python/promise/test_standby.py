@@ -51,6 +51,7 @@ READS = {
     "schedules": "select * from pgq.schedules",
     "streams": "select * from pgq.streams",
     "dead_letter": "select message_id, reason, error, attempts from pgq.dead_letter",
+    "dead_letter_ids": "select id from pgq.dead_letter_ids('orders', newest => true) id",
     "result": "select * from pgq.result({id})",
     "log_parts": "select * from pgq.log_parts(1000000)",
     "relays": "select queue, relay, destination, circuit, error, owner, batch from pgq.relays",
