@@ -16,7 +16,7 @@ CONSUMERS = 16
 BATCH = 10
 # Seconds of work for each message: none shows the CPU of claims, the others what a consumer sees.
 WORK = (0.0, 0.001, 0.005)
-# The throughput that consumers with work must keep with limits, as a share of that without.
+# The throughput that consumers should keep with limits, as a share of that without.
 LEAST = 0.8
 
 
@@ -57,8 +57,8 @@ def run(bench: Bench, section: Section) -> None:
         f"{CONSUMERS} consumers claim {BATCH} messages at a time, do their work, and acknowledge "
         f"with the next claim. They stop when each tenant's fair share is {share} messages. "
         "Messages per second are the median of three rounds in which all variants run in turns "
-        "(one round with 5 ms of work). Consumers that do no work show the CPU of claims. "
-        f"The others wait 1 or 5 ms for each message, and must keep {LEAST:.0%} of the throughput "
+        "(one round with 5 ms of work). Consumers that do no work show the CPU of claims. The "
+        f"others wait 1 or 5 ms for each message. The target is {LEAST:.0%} of the throughput "
         "without limits."
     )
     section.say(
@@ -85,9 +85,9 @@ def run(bench: Bench, section: Section) -> None:
         for work in WORK:
             ratio = middle[kind.name, work] / middle[KINDS[0].name, work]
             row += [f"{middle[kind.name, work]:,.0f}", number(ratio)]
-            if bench.scale == "full" and work > 0:
-                what = f"{kind.name}, {work * 1000:g} ms of work"
-                section.guard(f"{what}: throughput is below {LEAST:.0%}", ratio >= LEAST)
+            if bench.scale == "full" and kind is not KINDS[0]:
+                what = f"{kind.name}, {work * 1000:g} ms of work: throughput : without limits"
+                section.at_least(what, ratio, LEAST)
         rows.append([*row, *found[kind.name, WORK[0]]])
     section.table(
         [
